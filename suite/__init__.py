@@ -1,0 +1,1 @@
+"""A pytest performance-regression suite for SGLang servers."""
