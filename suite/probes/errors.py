@@ -1,0 +1,60 @@
+"""What can go wrong while looking: one exception a cause, so that a caller can name it.
+
+ProbeError
+├── ServerError            the server's answer
+│   ├── ServerUnreachable  refused, no route, no such name, no answer in time
+│   ├── ServerTLSError     the certificate or the protocol was not accepted
+│   ├── ServerKeyRefused   401 or 403
+│   ├── ServerNotReady     503: it is still starting, or it is shutting down
+│   ├── NotSGLang          something answered, but not an SGLang server
+│   └── MetricsDisabled    the server was started without --enable-metrics
+├── CheckpointError        the directory cannot be read as a checkpoint at all
+├── InstallationError      no SGLang there, or its source cannot be read
+└── ProbeHostError         the host could not run the probe (no interpreter, connection lost, too slow)
+"""
+
+from __future__ import annotations
+
+
+class ProbeError(Exception):
+    """A probe could not say what is true; the text says why and what to do."""
+
+
+class ServerError(ProbeError):
+    """The server at a URL could not be inspected."""
+
+
+class ServerUnreachable(ServerError):
+    """Nothing answered: refused, no route, unknown name or no answer in time."""
+
+
+class ServerTLSError(ServerError):
+    """TLS failed: the certificate is not trusted, or one side does not speak TLS."""
+
+
+class ServerKeyRefused(ServerError):
+    """The server answered 401 or 403."""
+
+
+class ServerNotReady(ServerError):
+    """The server answered 503."""
+
+
+class NotSGLang(ServerError):
+    """Something answered that is not an SGLang server, or not one this suite can read."""
+
+
+class MetricsDisabled(ServerError):
+    """The server has no /metrics."""
+
+
+class CheckpointError(ProbeError):
+    """The path is no checkpoint that can be read."""
+
+
+class InstallationError(ProbeError):
+    """There is no SGLang package to look at."""
+
+
+class ProbeHostError(ProbeError):
+    """The host could not run a probe."""
