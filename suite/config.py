@@ -135,14 +135,18 @@ class Sizes(_Table):
     steady_s: float = Field(default=10.0, gt=0)
 
 
-class Margin(_Table):
-    """A gate's practical margin for some metrics: the relative change that a person would act on."""
+class MetricChange(_Table):
+    """What the gate does otherwise for one metric; what is left out keeps its default."""
 
-    metric: str | None = None
-    arm: str | None = None
-    scenario: str | None = None
     margin: float | None = Field(default=None, gt=0, lt=1)
     gated: bool | None = None
+
+
+class Gate(_Table):
+    """The gate's settings: by metric (``[gate.metrics.ttft_s]``), and by arm and metric (``[gate.arms.NAME.ttft_s]``)."""
+
+    metrics: dict[str, MetricChange] = {}
+    arms: dict[Name, dict[str, MetricChange]] = {}
 
 
 class Target(_Table):
@@ -163,8 +167,9 @@ class Target(_Table):
     acceptance_floor: float = Field(default=1.2, ge=1.0)
     timeouts: Timeouts = Timeouts()
     arms: dict[Name, Arm] = {}
+    default_budget: str = "quick"
     budgets: dict[Name, Sizes] = {}
-    gate: list[Margin] = []
+    gate: Gate = Gate()
     backends: dict[str, list[str]] = {}
     canary_floor: float = Field(default=0.0, ge=0, le=1)
 
@@ -215,26 +220,24 @@ class Suite(_Table):
 
     path: Path = Path("suite.toml")
     default_target: str
+    default_budget: str = "quick"
     hosts: dict[Name, Host] = {}
     arms: dict[Name, Arm] = {}
     budgets: dict[Name, Sizes] = {}
-    gate: list[Margin] = []
+    gate: Gate = Gate()
     targets: dict[Name, Target]
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
-        """Give every table its own name, and every target the shared arms and budgets."""
+        """Give every table its own name, and every target the shared arms, budgets and gate settings."""
         if not isinstance(data, dict):
             return data
         data = dict(data)
         for group in ("hosts", "arms", "targets"):
             data[group] = _named(data.get(group, {}))
         if isinstance(data["targets"], dict):
-            data["targets"] = {
-                name: _with_shared(table, data["arms"], data.get("budgets", {}))
-                for name, table in data["targets"].items()
-            }
+            data["targets"] = {name: _with_shared(table, data) for name, table in data["targets"].items()}
         return data
 
     def target(self, name: str | None = None) -> Target:
@@ -278,15 +281,13 @@ def _named(tables: Any) -> Any:
     }
 
 
-def _with_shared(target: Any, arms: Any, budgets: Any) -> Any:
-    """A target's arms and budgets are the shared ones with its own laid over them, key by key."""
+def _with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
+    """A target's arms, budgets and gate settings are the shared ones with its own laid over them, key by key."""
     if not isinstance(target, dict):
         return target
-    return {
-        **target,
-        "arms": _overlaid(arms, _named(target.get("arms", {}))),
-        "budgets": _overlaid(budgets, target.get("budgets", {})),
-    }
+    laid = {key: _overlaid(whole.get(key, {}), target.get(key, {})) for key in ("arms", "budgets", "gate")}
+    budget = {"default_budget": whole["default_budget"]} if "default_budget" in whole else {}
+    return {**budget, **target, **laid, "arms": _named(laid["arms"])}
 
 
 def _overlaid(base: Any, changes: Any) -> Any:
@@ -331,6 +332,10 @@ def parse(data: Mapping[str, Any], path: Path) -> Suite:
         raise ConfigError("\n".join(_sentences(error, path))) from None
     suite.target()
     for name, target in suite.targets.items():
+        try:
+            target.sizes(target.default_budget)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: [targets.{name}] key 'default_budget': {error}") from None
         for host in (target.host, *target.nodes):
             try:
                 suite.host(host)
@@ -398,7 +403,8 @@ def _known_keys(table: list[str], launch: str | None) -> Iterable[str]:
         "arms": Arm,
         "targets": Target,
         "budgets": Sizes,
-        "gate": Margin,
+        "gate": Gate,
+        "metrics": MetricChange,
         "timeouts": Timeouts,
     }
     launches: dict[str | None, type[BaseModel]] = {

@@ -1,0 +1,52 @@
+"""Which arm is launched when: launches of different arms alternate, so that drift hits all arms alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.config import Sizes, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One launch of one arm; ``launch`` counts from 1 within the arm."""
+
+    arm: str
+    launch: int
+
+    def __str__(self) -> str:
+        return f"{self.arm}, launch {self.launch}"
+
+
+def alternate(slots: Iterable[Slot]) -> list[Slot]:
+    """The order in which to launch: (a, b), (b, a), (a, b), ...; arms in the order they first appear.
+
+    With arms A and B launched three times each this gives A1 B1 B2 A2 A3 B3: each arm's launches have the
+    same mean place in time (for an even number of launches), so that a steady drift of the machine cancels.
+    """
+    wanted = list(dict.fromkeys(slots))
+    arms = list(dict.fromkeys(slot.arm for slot in wanted))
+    order: list[Slot] = []
+    for number in sorted({slot.launch for slot in wanted}):
+        these = [arm for arm in arms if Slot(arm, number) in wanted]
+        if number % 2 == 0:
+            these.reverse()
+        order.extend(Slot(arm, number) for arm in these)
+    return order
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a plan will take before it starts: server starts, rounds, and an estimate of the minutes."""
+
+    launches: int
+    rounds: int
+    minutes: float
+
+
+def cost(slots: Sequence[Slot], measuring_items: int, sizes: Sizes, target: Target, round_s: float) -> Cost:
+    """Estimate a plan: each launch takes the target's ``start_estimate_s``, each round ``round_s`` seconds."""
+    rounds = measuring_items * sizes.rounds
+    seconds = len(slots) * target.start_estimate_s + rounds * round_s
+    return Cost(len(slots), rounds, seconds / 60)
