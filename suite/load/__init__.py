@@ -1,0 +1,42 @@
+"""Workloads, and the client that plays them against a server and writes timelines."""
+
+from suite.load import workloads
+from suite.load.endpoint import Endpoint, Sampling
+from suite.load.health import ClientLimits
+from suite.load.play import WarmUp, play
+from suite.load.player import Progress
+from suite.load.records import (
+    ClientHealth,
+    Fault,
+    FaultKind,
+    LoadError,
+    RequestRecord,
+    Round,
+    SpecDetails,
+    Timeline,
+)
+from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop
+from suite.load.workloads import Prompt, Workload
+
+__all__ = [
+    "ClientHealth",
+    "ClientLimits",
+    "ClosedLoop",
+    "Endpoint",
+    "Fault",
+    "FaultKind",
+    "LoadError",
+    "LoadShape",
+    "OpenLoop",
+    "Progress",
+    "Prompt",
+    "RequestRecord",
+    "Round",
+    "Sampling",
+    "SpecDetails",
+    "Timeline",
+    "WarmUp",
+    "Workload",
+    "play",
+    "workloads",
+]

@@ -1,0 +1,72 @@
+"""The bytes of one answer as they came, each read with the time it arrived: written while measuring, read later."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable
+from contextvars import ContextVar
+from time import perf_counter
+
+from suite.load.decode import Answer
+
+clock: Callable[[], float] = perf_counter
+"""The one clock of all stamps. On Linux it is CLOCK_MONOTONIC, so it is shared by all processes of a machine."""
+
+
+class Arrivals:
+    """Reads and their stamps, not yet decoded, and the `Answer` that they are decoded into.
+
+    `complete` resolves when the transport has seen the end of the body (or fails with what broke it); it is there
+    only where the transport writes the reads itself, without waking anybody for each.
+    """
+
+    __slots__ = ("answer", "complete", "last_t", "pieces", "stamps")
+
+    def __init__(self, keep_text: bool = False) -> None:
+        self.stamps = array("d")
+        self.pieces: list[bytes] = []
+        self.last_t = 0.0
+        self.complete: asyncio.Future[None] | None = None
+        self.answer = Answer(keep_text)
+
+    def decode(self, limit: int | None = None) -> int:
+        """Decode the oldest `limit` reads (all, if None), forget their bytes, and return how many they were."""
+        stamps, pieces, feed = self.stamps, self.pieces, self.answer.feed
+        count = len(pieces) if limit is None else min(limit, len(pieces))
+        if count == 0:
+            return 0
+        self.last_t = stamps[-1]
+        for i in range(count):
+            feed(stamps[i], pieces[i])
+        del stamps[:count], pieces[:count]
+        return count
+
+
+class Ticket:
+    """One request's place on the starting line.
+
+    The openai package needs about a millisecond to build a request. It does so ahead of time; the transport then
+    waits here, connection in hand, until `gate` opens, and stamps `started` as it writes.
+    """
+
+    __slots__ = ("arrivals", "gate", "intended", "parked", "started")
+
+    def __init__(self, arrivals: Arrivals, gate: asyncio.Future[None] | None = None) -> None:
+        self.arrivals = arrivals
+        self.gate = gate
+        self.parked: Callable[[], None] | None = None
+        self.intended: float | None = None
+        self.started: float | None = None
+
+    async def start(self) -> None:
+        """Wait for the gate, if there is one, and stamp the start."""
+        if self.parked is not None:
+            self.parked()
+        if self.gate is not None:
+            await self.gate
+        self.started = clock()
+
+
+TICKET: ContextVar[Ticket | None] = ContextVar("suite_load_ticket", default=None)
+"""The ticket of the request that the current task sends: how it reaches the transport through the openai package."""

@@ -1,0 +1,180 @@
+"""Sends one request through the openai package and gives every way it can fail a name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import httpx2
+import openai
+
+from suite.load.arrivals import TICKET, Ticket, clock
+from suite.load.endpoint import Endpoint, Sampling
+from suite.load.records import Fault, FaultKind
+from suite.load.transport import StampingTransport
+from suite.load.workloads import Prompt
+
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class Client:
+    """An AsyncOpenAI client without retries, without a connection limit, over one of two transports."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.model = endpoint.model
+        self._stamping = StampingTransport() if endpoint.uses_stamping else None
+        timeout = httpx2.Timeout(None, connect=_CONNECT_TIMEOUT_S)
+        http: httpx2.AsyncClient
+        if self._stamping is not None:
+            http = httpx2.AsyncClient(transport=self._stamping, timeout=timeout, trust_env=False)
+        else:
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2.0)
+            http = _PublicClient(timeout=timeout, limits=limits)
+        self._openai = openai.AsyncOpenAI(
+            base_url=endpoint.v1_url,
+            api_key=endpoint.api_key or "none",
+            max_retries=0,
+            http_client=http,
+            default_headers={"Accept-Encoding": "identity", **endpoint.headers},
+        )
+
+    async def open_ahead(self, connections: int) -> None:
+        """Have connections ready before the clock starts (the public transport opens them on demand)."""
+        if self._stamping is not None:
+            await self._stamping.open_ahead(httpx2.URL(self.endpoint.root_url), connections)
+
+    async def first_model(self) -> str:
+        """The id of the server's first model."""
+        page = await self._openai.models.list(timeout=_CONNECT_TIMEOUT_S)
+        return page.data[0].id
+
+    async def ask(
+        self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int, ticket: Ticket
+    ) -> Fault | None:
+        """Play one request to its end. Its bytes and stamps are in `ticket.arrivals`; a fault comes back as a value.
+
+        Cancellation goes through to the caller and closes the connection.
+        """
+        token = TICKET.set(ticket)
+        try:
+            async with self._create(prompt, sampling, max_tokens, index) as response:
+                kind = response.headers.get("content-type", "")
+                if not kind.startswith("text/event-stream"):
+                    body = (await response.text())[:300]
+                    return Fault(
+                        FaultKind.malformed, f"expected an event stream, got {kind or 'no type'}: {body}", 200
+                    )
+                await _drain(response, ticket)
+        except openai.APIStatusError as error:
+            kind_of = FaultKind.server_error if error.status_code >= 500 else FaultKind.rejected
+            return Fault(kind_of, _server_message(error), error.status_code, clock())
+        except (openai.APIConnectionError, httpx2.TransportError) as error:
+            return _connection_fault(error)
+        finally:
+            TICKET.reset(token)
+        return None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._openai.close()
+
+    def _create(self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int) -> Any:
+        body = request_body(sampling, index)
+        common: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+            "extra_body": body,
+        }
+        if prompt.token_ids:
+            return self._openai.completions.with_streaming_response.create(
+                prompt=list(prompt.token_ids), **common
+            )
+        if self.endpoint.api == "completions":
+            return self._openai.completions.with_streaming_response.create(prompt=prompt.text, **common)
+        messages: Any = list(prompt.messages)
+        return self._openai.chat.completions.with_streaming_response.create(messages=messages, **common)
+
+
+class _StartLine(httpx2.AsyncBaseTransport):
+    """Holds a request at its ticket's gate, then hands it to the transport inside."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        ticket = TICKET.get()
+        if ticket is not None:
+            await ticket.start()
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _PublicClient(openai.DefaultAioHttpClient):
+    """The openai package's aiohttp client with the starting line in front of each of its transports."""
+
+    def _init_transport(self, *args: Any, **kwargs: Any) -> httpx2.AsyncBaseTransport:
+        return _StartLine(super()._init_transport(*args, **kwargs))
+
+    def _init_proxy_transport(self, *args: Any, **kwargs: Any) -> httpx2.AsyncBaseTransport:
+        return _StartLine(super()._init_proxy_transport(*args, **kwargs))
+
+
+def request_body(sampling: Sampling, index: int) -> dict[str, Any]:
+    """The fields that the openai package has no argument for, or sends only if asked to."""
+    body: dict[str, Any] = {"return_spec_tokens_details": True}
+    for name in ("temperature", "top_p", "min_tokens"):
+        if (value := getattr(sampling, name)) is not None:
+            body[name] = value
+    if sampling.n != 1:
+        body["n"] = sampling.n
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed + (index if sampling.seed_per_request else 0)
+    if sampling.ignore_eos:
+        body["ignore_eos"] = True
+    if sampling.stop:
+        body["stop"] = list(sampling.stop)
+    if sampling.chat_template_kwargs is not None:
+        body["chat_template_kwargs"] = dict(sampling.chat_template_kwargs)
+    body.update(sampling.extra_body)
+    return body
+
+
+async def _drain(response: Any, ticket: Ticket) -> None:
+    arrivals = ticket.arrivals
+    if arrivals.complete is not None:  # the stamping transport writes the reads; be woken once, at the end
+        await asyncio.shield(arrivals.complete)
+        return
+    async for piece in response.http_response.aiter_raw():
+        arrivals.stamps.append(clock())
+        arrivals.pieces.append(piece)
+
+
+def _connection_fault(error: Exception) -> Fault:
+    cause = error.__cause__ if isinstance(error, openai.APIConnectionError) and error.__cause__ else error
+    if isinstance(
+        cause.__cause__, aiohttp.ClientConnectionError
+    ):  # mapped to a connect error whatever it was
+        connecting = isinstance(cause.__cause__, aiohttp.ClientConnectorError)
+        return Fault(
+            FaultKind.refused if connecting else FaultKind.reset, str(cause) or "disconnected", at_s=clock()
+        )
+    if isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)):
+        return Fault(FaultKind.refused, str(cause) or type(cause).__name__, at_s=clock())
+    if isinstance(cause, httpx2.TimeoutException):
+        return Fault(FaultKind.timed_out, str(cause) or type(cause).__name__, at_s=clock())
+    return Fault(FaultKind.reset, str(cause) or type(cause).__name__, at_s=clock())
+
+
+def _server_message(error: openai.APIStatusError) -> str:
+    body = error.body
+    if isinstance(body, dict):
+        inner = body.get("error") if isinstance(body.get("error"), dict) else body
+        if isinstance(inner, dict) and inner.get("message"):
+            return str(inner["message"])
+    return (error.response.text or error.message)[:500]

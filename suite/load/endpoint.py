@@ -1,0 +1,70 @@
+"""Where requests go and how they are sampled: the two things every request of a round has in common."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+TransportName = Literal["auto", "stamping", "public"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An OpenAI-compatible server.
+
+    `base_url` with or without the `/v1` that the API lives under. `model` None asks the server for its first model.
+    `transport` is the one switch for how bytes arrive: "stamping" is this package's own (plain http, no proxy),
+    "public" the openai package's aiohttp transport (TLS, proxies, anything), "auto" the first where it can be used.
+    """
+
+    base_url: str
+    model: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    api: Literal["chat", "completions"] = "chat"
+    transport: TransportName = "auto"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def root_url(self) -> str:
+        """The server's root, without `/v1`: where SGLang's own paths such as `/flush_cache` are."""
+        return self.base_url.rstrip("/").removesuffix("/v1")
+
+    @property
+    def v1_url(self) -> str:
+        """The base URL as the openai package wants it."""
+        return f"{self.root_url}/v1"
+
+    @property
+    def uses_stamping(self) -> bool:
+        """Whether bytes arrive through the stamping transport."""
+        if self.transport == "auto":
+            return urlsplit(self.base_url).scheme == "http" and not self._behind_proxy()
+        return self.transport == "stamping"
+
+    def _behind_proxy(self) -> bool:
+        host = urlsplit(self.base_url).hostname or ""
+        proxies = urllib.request.getproxies()
+        return bool(proxies.get("http") or proxies.get("all")) and not urllib.request.proxy_bypass(host)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How answers are sampled; None leaves a choice to the server. `extra_body` is merged in last.
+
+    `seed_per_request` gives request i the seed `seed + i`, so that equal prompts do not give equal answers.
+    """
+
+    max_tokens: int | None = None
+    min_tokens: int | None = None
+    temperature: float | None = 0.0
+    top_p: float | None = None
+    n: int = 1
+    seed: int | None = None
+    seed_per_request: bool = False
+    ignore_eos: bool = False
+    stop: tuple[str, ...] = ()
+    chat_template_kwargs: Mapping[str, Any] | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
