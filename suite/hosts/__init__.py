@@ -1,0 +1,46 @@
+"""Where commands run: this machine, or another over SSH."""
+
+from __future__ import annotations
+
+from suite import config
+from suite.hosts.base import Completed, Host, Running
+from suite.hosts.errors import (
+    ChangedHostKey,
+    CommandFailed,
+    CommandTimeout,
+    ConnectionLost,
+    HostError,
+    HostUnreachable,
+    LoginRefused,
+    NoSuchFile,
+    UnknownHostKey,
+)
+from suite.hosts.local import LocalHost
+
+__all__ = [
+    "ChangedHostKey",
+    "CommandFailed",
+    "CommandTimeout",
+    "Completed",
+    "ConnectionLost",
+    "Host",
+    "HostError",
+    "HostUnreachable",
+    "LocalHost",
+    "LoginRefused",
+    "NoSuchFile",
+    "Running",
+    "UnknownHostKey",
+    "open_host",
+]
+
+
+def open_host(host: config.Host) -> Host:
+    """The host that a ``[hosts.NAME]`` table describes, connected.
+
+    Raises:
+        HostError: it cannot be reached, its key is not known, or it lets us in with none of our keys.
+    """
+    if host.is_local:
+        return LocalHost(host.name)
+    raise NotImplementedError

@@ -1,0 +1,84 @@
+"""Bring an arm up and take it down, wholly: as a process, a container, a systemd unit, or by attaching to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from suite import config
+from suite.hosts import Host
+from suite.servers.errors import (
+    CannotStart,
+    ChildDied,
+    DraftWeightsMissing,
+    DriverError,
+    Evidence,
+    ExitedEarly,
+    IncompatibleFlags,
+    KeeperFailed,
+    KilledByKernel,
+    LaunchFailed,
+    Locked,
+    NotReadyInTime,
+    NotSGLang,
+    NotThisArm,
+    OutOfMemory,
+    PortTaken,
+    ServerDied,
+    ServerError,
+    UnitUnusable,
+    WeightsMissing,
+)
+from suite.servers.launcher import Launcher
+from suite.servers.server import Ended, Server
+from suite.servers.ways import ProcessWay, Way
+
+__all__ = [
+    "CannotStart",
+    "ChildDied",
+    "DraftWeightsMissing",
+    "DriverError",
+    "Ended",
+    "Evidence",
+    "ExitedEarly",
+    "IncompatibleFlags",
+    "KeeperFailed",
+    "KilledByKernel",
+    "LaunchFailed",
+    "Launcher",
+    "Locked",
+    "NotReadyInTime",
+    "NotSGLang",
+    "NotThisArm",
+    "OutOfMemory",
+    "PortTaken",
+    "Server",
+    "ServerDied",
+    "ServerError",
+    "UnitUnusable",
+    "WeightsMissing",
+    "launcher_for",
+]
+
+
+def launcher_for(
+    suite: config.Suite,
+    target: config.Target,
+    log_dir: Path,
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    wait_s: float = 0.0,
+) -> Launcher:
+    """What launches ``target``'s arms. ``wait_s`` is how long to wait for another run's lock.
+
+    Entering it raises :class:`Locked` when another run holds the target or its GPUs, and
+    :class:`~suite.hosts.HostError` when a host cannot be worked with.
+    """
+
+    def way_for(host: Host) -> Way:
+        launch = target.launch
+        if isinstance(launch, config.ProcessLaunch):
+            return ProcessWay(launch, suite.path.resolve().parent, host.is_local)
+        raise NotImplementedError
+
+    return Launcher(suite, target, log_dir, say, way_for, wait_s)

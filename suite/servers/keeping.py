@@ -1,0 +1,284 @@
+"""The suite's end of the conversation with the keeper, the process on the host that holds locks and servers."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import queue
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.hosts import ConnectionLost, Host
+from suite.servers.errors import CannotStart, KeeperFailed, Locked
+
+DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
+"""Overrides where locks and records are kept on this machine (tests use one of their own)."""
+
+SILENCE_S = 90.0
+"""Over SSH: the keeper ends the server when it has heard nothing for so long (a link that died silently)."""
+
+_MODULES = ("processes", "claims", "job", "keeper")
+_ON_HOST = Path(__file__).parent / "on_host"
+
+# Reads exactly N bytes of program from its input, and leaves the rest of the input to the program.
+_BOOT = """
+import json, os, sys, types
+n, b = {size}, b""
+while len(b) < n:
+    c = os.read(0, n - len(b))
+    if not c: sys.exit("the suite went away")
+    b += c
+for name, text in json.loads(b.decode()):
+    m = sys.modules[name] = types.ModuleType(name)
+    if name.count(".") > 1:
+        exec(compile(text, name, "exec"), m.__dict__)
+        setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], m)
+m.main()
+"""
+
+
+def _program() -> bytes:
+    package = "suite.servers.on_host"
+    modules = [("suite", ""), ("suite.servers", ""), (package, "")]
+    modules += [(f"{package}.{name}", (_ON_HOST / f"{name}.py").read_text("utf-8")) for name in _MODULES]
+    return json.dumps(modules).encode()
+
+
+class Keeper:
+    """A keeper on ``host``, started by :meth:`open`. Not for several threads at once."""
+
+    def __init__(self, host: Host, on_log: Callable[[str], None], say: Callable[[str], None]) -> None:
+        self._host = host
+        self._on_log = on_log
+        self._say = say
+        self._noise: list[str] = []
+        self._sending = threading.Lock()
+        self._closing = threading.Event()
+        self.token = secrets.token_hex(8)
+        self.directory = os.environ.get(DIRECTORY_VARIABLE, "") if host.is_local else ""
+        self.directory = self.directory or "/tmp/sglang-perf-gate"
+        self.exit: dict[str, Any] | None = None
+        self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._over = False
+
+    def open(
+        self,
+        locks: Sequence[str],
+        label: Mapping[str, str],
+        *,
+        python: str = "python3",
+        enter: Sequence[Sequence[str]] = (),
+        leave: Sequence[Sequence[str]] = (),
+        wait_s: float = 0.0,
+    ) -> None:
+        """Start it and take the locks; left-overs of dead runs are ended first and told through ``say``.
+
+        Raises:
+            Locked: another run holds one of the locks.
+            KeeperFailed: no Python there, or it broke.
+        """
+        program = _program()
+        self._running = self._host.start([python, "-u", "-c", _BOOT.format(size=len(program))])
+        threading.Thread(target=self._pump, name="events of the keeper", daemon=True).start()
+        try:
+            self._greet(program, locks, label, enter, leave, wait_s)
+        except BaseException:
+            self._running.close(10.0)
+            raise
+        if not self._host.is_local:
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def _greet(
+        self,
+        program: bytes,
+        locks: Sequence[str],
+        label: Mapping[str, str],
+        enter: Sequence[Sequence[str]],
+        leave: Sequence[Sequence[str]],
+        wait_s: float,
+    ) -> None:
+        self._running.send(program)
+        holder = {
+            **label,
+            "who": f"{getpass.getuser()}@{socket.gethostname()}",
+            "pid": os.getpid(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        }
+        answer = self.ask(
+            "ready",
+            wait_s + 900.0,
+            do="hello",
+            directory=self.directory,
+            token=self.token,
+            locks=list(locks),
+            holder=holder,
+            wait_s=wait_s,
+            enter=[list(command) for command in enter],
+            leave=[list(command) for command in leave],
+            parent=os.getpid() if self._host.is_local else None,
+            silence_s=None if self._host.is_local else SILENCE_S,
+        )
+        self.python = answer["python"]
+
+    def ask(self, event: str, timeout_s: float, **command: Any) -> dict[str, Any]:
+        """Send a command and wait for the event that answers it.
+
+        Raises:
+            KeeperFailed: it reported an error, said nothing in time, or is gone.
+            ConnectionLost: the host is gone.
+        """
+        self._send(command)
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            message = self.poll(min(left, 1.0))
+            if message is not None and message["event"] == event:
+                return message
+        raise KeeperFailed(
+            f"the keeper on {self._host.name} did not answer {command['do']!r} in {timeout_s:g} s"
+        )
+
+    def _send(self, command: Mapping[str, Any]) -> None:
+        with self._sending:
+            self._running.send(json.dumps(command).encode() + b"\n")
+
+    def poll(self, timeout_s: float) -> dict[str, Any] | None:
+        """The next event, after doing what it calls for here; ``None`` when there was none in time."""
+        if self._over:
+            raise self._gone()
+        try:
+            message = self._events.get(timeout=timeout_s) if timeout_s else self._events.get_nowait()
+        except queue.Empty:
+            return None
+        if message is None:
+            self._over = True
+            raise self._gone()
+        self._act(message)
+        return message
+
+    def drain(self) -> None:
+        """Take in all events that have come. Raises as :meth:`poll`."""
+        while self.poll(0) is not None:
+            pass
+
+    def _pump(self) -> None:
+        """Runs in a thread: the log is copied as it comes, whatever the suite is busy with."""
+        while True:
+            try:
+                line = self._running.line(3600.0)
+            except EOFError:
+                self._events.put(None)
+                return
+            message = _event(line) if line is not None else None
+            if message is None:
+                self._noise.append((line or b"").decode("utf-8", "replace"))
+            elif message["event"] == "log":
+                self._on_log(message["text"])
+            else:
+                self._events.put(message)
+
+    def _act(self, message: dict[str, Any]) -> None:
+        kind = message["event"]
+        if kind == "exited":
+            self.exit = message
+        elif kind == "leftover":
+            self._say(_leftover_sentence(message, self._host.name))
+        elif kind == "busy":
+            raise Locked(*_busy_sentences(message, self._host.name))
+        elif kind == "failed":
+            raise KeeperFailed(f"the keeper on {self._host.name} failed: {message['error']}")
+
+    def _gone(self) -> Exception:
+        noise = "\n".join(self._noise[-15:]).strip()
+        if not self._host.is_local:
+            return ConnectionLost(
+                f"{self._host.name}: the connection or the keeper on it is gone. {noise}\n"
+                "What ran there is ended by the keeper, or found and ended by the next run."
+            )
+        return KeeperFailed("the keeper on this machine is gone", noise)
+
+    def launch(self, spec: Mapping[str, Any]) -> int:
+        """Start a server; its process number. ``spec`` is described in ``on_host/job.py``.
+
+        Raises:
+            CannotStart: the first program, or the directory to start it in, is not there.
+        """
+        self.exit = None
+        log = f"{self.directory}/{self.token}.log"
+        try:
+            answer = self.ask("started", 60.0, do="launch", token=self.token, log=log, **spec)
+        except KeeperFailed as failure:
+            raise CannotStart(failure.summary) from None
+        return int(answer["pid"])
+
+    def calm(self) -> None:
+        """The server is ready: the keeper need not look at its log so often."""
+        self._send({"do": "calm"})
+
+    def end(self, drain_s: float) -> dict[str, Any]:
+        """End the server wholly; how it ended."""
+        return self.ask("ended", drain_s + 300.0, do="end", drain_s=drain_s)
+
+    def close(self) -> None:
+        """Let the keeper end what is left, give back what it took, and go."""
+        self._closing.set()
+        self._running.close(120.0)
+
+    def _beat(self) -> None:
+        while not self._closing.wait(SILENCE_S / 4):
+            try:
+                with self._sending:
+                    self._running.send(b"\n")
+            except ConnectionLost:
+                return
+
+
+def host_python(host: Host, interpreter: str | None) -> str:
+    """A Python on ``host`` for the keeper: this one, ``python3``, or the server's own."""
+    if host.is_local:
+        return sys.executable
+    for candidate in ("python3", interpreter):
+        if candidate and host.run([candidate, "-c", ""], timeout_s=60).code == 0:
+            return candidate
+    raise KeeperFailed(
+        f"no python3 on {host.name}: it is needed there to watch the server and end it wholly",
+        "Install python3 (3.8 or later) there, or put it on the PATH of a login without a terminal.",
+    )
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """An event of the keeper; ``None`` for what a shell's start-up file may have printed."""
+    if not line.startswith(b'{"event"'):
+        return None
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return None
+
+
+def _leftover_sentence(message: Mapping[str, Any], host: str) -> str:
+    holder = message.get("holder", {})
+    whose = f"run of {holder.get('who', 'somebody')} since {holder.get('since', '?')}"
+    ended = message.get("ended", [])
+    sentence = f"left over on {host} from a {whose}: "
+    sentence += f"ended {len(ended)} processes of: {message['shown']}" if ended else "its record, nothing ran"
+    if message.get("leave"):
+        sentence += f"; did what it could not: {message['leave']}"
+    if message.get("remaining"):
+        sentence += f"; STILL RUNNING, could not be ended: {'; '.join(message['remaining'])}"
+    return sentence
+
+
+def _busy_sentences(message: Mapping[str, Any], host: str) -> tuple[str, str]:
+    holder = message.get("holder", {})
+    who = ", ".join(f"{key} {value}" for key, value in holder.items() if key != "ending")
+    return (
+        f"{message['key']} on {host} is in use by another run: {who or 'who did not say'}",
+        "Wait for it to end, or end that process; the lock goes with it.",
+    )

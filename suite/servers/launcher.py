@@ -1,0 +1,316 @@
+"""Brings one arm after another up on a target's hosts, watches it become ready, and takes it down."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from suite import config, redact
+from suite.flags import Flags
+from suite.hosts import Host, open_host
+from suite.servers import locks
+from suite.servers.diagnosis import diagnose
+from suite.servers.errors import (
+    Evidence,
+    KeeperFailed,
+    LaunchFailed,
+    NotReadyInTime,
+    PortTaken,
+    ServerDied,
+    ServerError,
+)
+from suite.servers.health import ReadyWatch
+from suite.servers.keeping import Keeper, host_python
+from suite.servers.log import LogCopy
+from suite.servers.phases import PhaseClock
+from suite.servers.server import Ended, Server
+from suite.servers.ways import Asked, Plan, Way
+
+EVIDENCE_LINES = 25
+SAY_EVERY_S = 5.0
+
+
+class Node:
+    """One host of a launch: its keeper, and what runs there now."""
+
+    def __init__(self, host: Host, say: Callable[[str], None]) -> None:
+        self.host = host
+        self.clock = PhaseClock()
+        self.log: LogCopy | None = None
+        self.plan: Plan | None = None
+        self.pid: int | None = None
+        self.keeper = Keeper(host, self._on_log, say)
+
+    def _on_log(self, text: str) -> None:
+        if self.log is not None:
+            self.log.write(text)
+
+    def launch(self, plan: Plan, log: LogCopy, where: Mapping[str, object]) -> None:
+        """Start a server there. Raises as :meth:`Keeper.launch`."""
+        self.log, self.plan = log, plan
+        self.pid = self.keeper.launch({**plan.spec(), **where})
+
+    def evidence(self) -> Evidence:
+        """What every failure of this node shows."""
+        return Evidence(
+            command=self.plan.shown if self.plan else (),
+            host=self.host.name,
+            log_path=str(self.log.path) if self.log else None,
+            last_lines=self.log.tail(EVIDENCE_LINES) if self.log else (),
+            phases=self.clock.seconds(),
+        )
+
+    def failure(self) -> ServerError | None:
+        """Why the server there has ended, if it has."""
+        self.keeper.drain()
+        news = self.keeper.exit
+        if news is None:
+            return None
+        self.clock.finish()
+        lines = self.log.tail(10_000) if self.log else []
+        return diagnose(news, lines, self.evidence())
+
+
+class Launcher:
+    """Launches for one target. A context manager: inside it holds the locks, at its end nothing is left.
+
+    At most one server is up at a time.
+    """
+
+    def __init__(
+        self,
+        suite: config.Suite,
+        target: config.Target,
+        log_dir: Path,
+        say: Callable[[str], None],
+        way_for: Callable[[Host], Way],
+        wait_s: float,
+    ) -> None:
+        self._suite = suite
+        self._target = target
+        self._log_dir = log_dir
+        self._say = say
+        self._way_for = way_for
+        self._wait_s = wait_s
+        self._nodes: list[Node] = []
+        self._ways: list[Way] = []
+        self._server: Server | None = None
+        self._stack = ExitStack()
+        self.launches = 0
+
+    def __enter__(self) -> Launcher:
+        names = [self._target.host, *(n for n in self._target.nodes if n != self._target.host)]
+        with ExitStack() as stack:
+            for name in names:
+                host = stack.enter_context(open_host(self._suite.host(name)))
+                self._open_node(host, stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _open_node(self, host: Host, stack: ExitStack) -> None:
+        way = self._way_for(host)
+        node = Node(host, self._say)
+        label = {"target": self._target.name, "run": self._log_dir.parent.name}
+        node.keeper.open(
+            locks.keys(self._suite.path, self._target),
+            label,
+            python=host_python(host, way.interpreter),
+            enter=way.enter,
+            leave=way.leave,
+            wait_s=self._wait_s,
+        )
+        stack.callback(node.keeper.close)
+        self._nodes.append(node)
+        self._ways.append(way)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if self._server is not None:
+                self._stop()
+
+    def start(self, arm: config.Arm) -> Server:
+        """Launch ``arm`` and wait until it is ready.
+
+        Raises:
+            LaunchFailed: one of its kinds; nothing of the server is left.
+            HostError: a host could not be reached any more.
+        """
+        if self._server is not None:
+            raise RuntimeError(f"{self._server.arm} is still up; stop it before starting {arm.name}")
+        self.launches += 1
+        begun = time.monotonic()
+        try:
+            return self._start(arm, begun)
+        except BaseException:
+            self._end_all()
+            raise
+
+    def _start(self, arm: config.Arm, begun: float) -> Server:
+        flags, env = self._target.arm_flags(arm), self._target.arm_env(arm)
+        ports = [self._port(node, rank) for rank, node in enumerate(self._nodes)]
+        for rank, node in enumerate(self._nodes):
+            placed = flags.merge({"host": self._target.bind, "port": ports[rank]})
+            placed = placed.merge(self._between_nodes(rank, flags))
+            self._launch(node, rank, arm, placed, env)
+        first = self._nodes[0]
+        base_url = f"http://127.0.0.1:{first.host.forward(ports[0], _reachable(self._target.bind))}"
+        api_key = str(flags["api-key"]) if "api-key" in flags else None
+        self._await_ready(arm, base_url, api_key, begun)
+        assert first.log is not None
+        assert first.plan is not None
+        self._server = Server(
+            arm=arm.name,
+            base_url=base_url,
+            host=first.host.name,
+            flags=flags,
+            env=redact.environment(env),
+            command=tuple(first.plan.shown),
+            api_key=api_key,
+            pid=first.pid,
+            log_path=first.log.path,
+            ready_s=time.monotonic() - begun,
+            phases=first.clock.seconds(),
+            _tail=first.log.tail,
+            _check=self._check,
+            _stop=self._stop,
+        )
+        self._say(f"launching {arm.name} ... ready after {self._server.ready_s:.0f} s")
+        return self._server
+
+    def _port(self, node: Node, rank: int) -> int:
+        """The port to serve on, seen to be free before minutes of loading find it is not."""
+        wanted = self._target.port if rank == 0 else None
+        answer = node.keeper.ask("port", 30.0, do="port", bind=self._target.bind, port=wanted)
+        if answer["free"]:
+            return int(answer["port"])
+        holder = (
+            f"process {answer['holder']}: {answer['command']}" if answer["holder"] else "an unknown process"
+        )
+        raise PortTaken(
+            f"port {wanted} on {node.host.name} is taken by {holder}",
+            f"End it, or choose another port for [targets.{self._target.name}] (no port: a free one is picked).",
+        )
+
+    def _between_nodes(self, rank: int, flags: Flags) -> dict[str, str | int]:
+        """The flags by which the ranks of a launch over several hosts find one another."""
+        if len(self._nodes) == 1:
+            return {}
+        if "dist-init-addr" not in flags and rank == 0:
+            port = self._nodes[0].keeper.ask("port", 30.0, do="port", bind="0.0.0.0", port=None)["port"]
+            self._meeting = f"{self._nodes[0].host.address}:{port}"
+        address = str(flags["dist-init-addr"]) if "dist-init-addr" in flags else self._meeting
+        return {"nnodes": len(self._nodes), "node-rank": rank, "dist-init-addr": address}
+
+    def _launch(self, node: Node, rank: int, arm: config.Arm, flags: Flags, env: Mapping[str, str]) -> None:
+        name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
+        node.clock = PhaseClock()
+        log = LogCopy(self._log_dir / f"{name}.log", _secrets(flags, env, node.host), node.clock.read)
+        asked = Asked(flags, env, node.keeper.token, self._target.name, arm.name)
+        where = {"port": flags["port"], "bind": self._target.bind, "gpus": self._target.gpus > 0}
+        node.launch(self._ways[rank].plan(asked), log, where)
+
+    def _await_ready(self, arm: config.Arm, base_url: str, api_key: str | None, begun: float) -> None:
+        watch = ReadyWatch(base_url, api_key)
+        said = ("", -SAY_EVERY_S)
+        try:
+            while not watch.ready.wait(0.05):
+                for node in self._nodes:
+                    if failure := node.failure():
+                        raise failure
+                self._check_deadlines(watch, begun)
+                said = self._say_progress(arm, said)
+        finally:
+            watch.stop()
+        for node in self._nodes:
+            node.clock.finish()
+            node.keeper.calm()
+
+    def _check_deadlines(self, watch: ReadyWatch, begun: float) -> None:
+        clock = self._nodes[0].clock
+        timeouts = self._target.timeouts
+        limit_s = timeouts.phase_s.get(clock.current)
+        if limit_s is not None and clock.in_phase_s > limit_s:
+            what, key = f"{clock.current} took longer than {limit_s:g} s", f'phase_s."{clock.current}"'
+        elif time.monotonic() - begun > timeouts.ready_s:
+            what, key = f"not ready within {timeouts.ready_s:g} s, while {clock.current}", "ready_s"
+        else:
+            return
+        raise NotReadyInTime(
+            f"{what}; {watch.last}",
+            f"It hangs, or needs longer: see its last lines; "
+            f"the limit is {key} in [targets.{self._target.name}.timeouts].",
+            self._nodes[0].evidence(),
+        )
+
+    def _say_progress(self, arm: config.Arm, said: tuple[str, float]) -> tuple[str, float]:
+        clock, now = self._nodes[0].clock, time.monotonic()
+        if clock.current == said[0] and now - said[1] < SAY_EVERY_S:
+            return said
+        self._say(f"launching {arm.name} ... {clock.said()}")
+        return clock.current, now
+
+    def _check(self) -> None:
+        for node in self._nodes:
+            if failure := node.failure():
+                raise ServerDied(
+                    f"the server on {node.host.name} died: {failure.summary}",
+                    failure.advice,
+                    failure.evidence,
+                )
+
+    def _stop(self) -> Ended:
+        if self._server is None:
+            return Ended(0.0, "had been stopped already")
+        self._server = None
+        ended = self._end_all()
+        self._say(f"ended {ended.how} in {ended.seconds:.1f} s")
+        return ended
+
+    def _end_all(self) -> Ended:
+        """End what runs on every node, the last rank first; one that fails does not spare the others."""
+        results: list[Ended] = []
+        with ExitStack() as stack:
+            for node in self._nodes:
+                stack.callback(self._end_into, node, results)
+        return results[-1]
+
+    def _end_into(self, node: Node, results: list[Ended]) -> None:
+        results.append(self._end(node))
+
+    def _end(self, node: Node) -> Ended:
+        if node.plan is None:
+            return Ended(0.0, "was not running")
+        plan, node.plan = node.plan, None
+        try:
+            told = node.keeper.end(self._target.timeouts.drain_s)
+        finally:
+            if node.log is not None:
+                node.log.close()
+        left: Sequence[str] = [*told["remaining"], *(f"{what} still taken" for what in told["busy"])]
+        if left:
+            raise KeeperFailed(
+                f"not all of the server on {node.host.name} could be ended: {'; '.join(left)}",
+                "End it by hand before measuring anything there.",
+                Evidence(command=plan.shown, host=node.host.name),
+            )
+        return Ended(told["seconds"], told["how"], tuple(told["stray"]))
+
+
+def _reachable(bind: str) -> str:
+    """The address on the host itself under which a server bound to ``bind`` answers."""
+    return "127.0.0.1" if bind in ("0.0.0.0", "::", "localhost") else bind
+
+
+def _secrets(flags: Flags, env: Mapping[str, str], host: Host) -> list[str]:
+    """Whatever a server could print that must not be seen: of its flags, its variables and ours."""
+    known = {**(os.environ if host.is_local else {}), **env}
+    return [*flags.secrets(), *(value for name, value in known.items() if redact.is_secret(name))]
+
+
+__all__ = ["LaunchFailed", "Launcher", "Node"]

@@ -1,0 +1,66 @@
+"""What a way to launch is: a plan of commands for one launch, and what must be done around all launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from suite.flags import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one launch shall be: ``flags`` with host and port in them, ``env`` on top of the host's own."""
+
+    flags: Flags
+    env: Mapping[str, str]
+    token: str
+    target: str
+    arm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The commands of one launch, as ``on_host/job.py`` runs them.
+
+    ``stages`` follow one another, the last is watched. ``end`` and ``kill`` are empty when the server is
+    that last process itself; else they end it by name, kindly and at once. ``shown`` is the server's command
+    line for people, secrets masked.
+    """
+
+    stages: list[list[str]]
+    shown: list[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    status: list[str] | None = None
+    end: list[list[str]] = field(default_factory=list)
+    kill: list[list[str]] = field(default_factory=list)
+
+    def spec(self) -> dict[str, Any]:
+        """As the keeper takes it."""
+        return {
+            "stages": self.stages,
+            "shown": " ".join(self.shown),
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "status": self.status,
+            "end": self.end,
+            "kill": self.kill,
+        }
+
+
+class Way(Protocol):
+    """A way to launch."""
+
+    enter: list[list[str]]
+    """Commands that make room before the first launch."""
+
+    leave: list[list[str]]
+    """Commands that put back what was there, whatever happened in between."""
+
+    interpreter: str | None
+    """The server's own Python on the host, if it has one there."""
+
+    def plan(self, asked: Asked) -> Plan:
+        """The commands of one launch."""

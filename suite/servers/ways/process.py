@@ -1,0 +1,30 @@
+"""Run the server with an interpreter on the host: ``[WRAPPER] PYTHON -m MODULE FLAGS``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suite.config import ProcessLaunch
+from suite.servers.ways.base import Asked, Plan
+
+
+class ProcessWay:
+    """The server is a child of the keeper, in a session of its own."""
+
+    enter: list[list[str]] = []  # noqa: RUF012 (nothing stands in the way of a process)
+    leave: list[list[str]] = []  # noqa: RUF012
+
+    def __init__(self, launch: ProcessLaunch, suite_directory: Path, local: bool) -> None:
+        self.interpreter: str | None = launch.interpreter
+        self._words = [*launch.wrapper, launch.interpreter, "-m", launch.module]
+        self._cwd = launch.cwd
+        if local:
+            self._cwd = str(suite_directory / (launch.cwd or "."))
+
+    def plan(self, asked: Asked) -> Plan:
+        return Plan(
+            stages=[[*self._words, *asked.flags.argv()]],
+            shown=[*self._words, *asked.flags.shown()],
+            env=asked.env,
+            cwd=self._cwd,
+        )
