@@ -1,0 +1,236 @@
+"""Stored samples: one readable JSON file a question and arm, moved only when a person says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from suite.gate.errors import (
+    BadMeasurement,
+    CorruptFile,
+    ForeignFile,
+    GateError,
+    IdentityMismatch,
+    StoredFileError,
+    describe_differences,
+)
+from suite.gate.files import locked, read, render, write_together
+from suite.gate.records import Facts, Launch, Series, Session, check_session, differing
+from suite.gate.values import untrusted
+
+FORMAT, VERSION = "sglang-perf-baseline", 1
+
+
+class BaselineSession(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one recorded run measured of this series.
+
+    generation: sessions of one number are samples of one build; the highest gives the level a run is compared
+    with, all of them tell how far sessions of one build differ.
+    """
+
+    run_id: str
+    started_at: str
+    subject: Facts
+    launches: list[Launch]
+    generation: int = 1
+
+    @property
+    def date(self) -> str:
+        """The day the session was recorded, YYYY-MM-DD."""
+        return self.started_at[:10]
+
+
+class Baseline(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The recorded sessions of one series, oldest first, all of one identity."""
+
+    question: str
+    arm: str
+    identity: Facts
+    sessions: list[BaselineSession]
+    derived_from: list[str] = []
+
+    @property
+    def generation(self) -> int:
+        """The generation a run is compared with."""
+        return max(s.generation for s in self.sessions)
+
+    @property
+    def current(self) -> BaselineSession:
+        """The newest session of the current generation: the one verdicts name."""
+        return next(s for s in reversed(self.sessions) if s.generation == self.generation)
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+    target: str
+    baseline: Baseline
+
+
+@dataclass(frozen=True)
+class Found:
+    """Baselines of a run's series; `problems` tells of a file that is there and cannot be used, by series."""
+
+    baselines: dict[tuple[str, str], Baseline] = field(default_factory=dict)
+    problems: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What recording did to one file: `text` is for a person."""
+
+    path: Path
+    text: str
+
+
+def slug(text: str) -> str:
+    """A file name for a question or arm: `decode_throughput[c1]` -> `decode_throughput-c1`."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.") or "unnamed"
+
+
+class BaselineStore:
+    """The folder `root/<target>/`, one file a series: `<question>--<arm>.json`."""
+
+    def __init__(self, root: Path, target: str) -> None:
+        self.target = target
+        self.folder = root / slug(target)
+
+    def path(self, question: str, arm: str) -> Path:
+        """Where this series is, or would be, stored."""
+        return self.folder / f"{slug(question)}--{slug(arm)}.json"
+
+    def load(self, question: str, arm: str) -> Baseline:
+        """The baseline of a series. Raises the errors of `files.read`, or ForeignFile if it is of another series."""
+        path = self.path(question, arm)
+        stored = self._load(path)
+        if (stored.question, stored.arm) != (question, arm):
+            raise ForeignFile(
+                path,
+                f"holds {stored.question}, arm {stored.arm}; rename {question!r} or {arm!r}: their files collide",
+            )
+        return stored
+
+    def _load(self, path: Path) -> Baseline:
+        stored = read(path, FORMAT, VERSION, _Stored)
+        if not stored.baseline.sessions:
+            raise CorruptFile(path, "holds no session; drop it and record it again")
+        if stored.target != self.target:
+            raise ForeignFile(
+                path, f"is of target {stored.target!r}, not {self.target!r}; move it to its folder"
+            )
+        return stored.baseline
+
+    def all(self) -> tuple[list[Baseline], list[StoredFileError]]:
+        """Every baseline of the target, in order of file names, and the files that cannot be used."""
+        good: list[Baseline] = []
+        bad: list[StoredFileError] = []
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                good.append(self._load(path))
+            except StoredFileError as error:
+                bad.append(error)
+        return good, bad
+
+    def sessions_for(self, session: Session) -> Found:
+        """What `session` is to be judged against. A run that is itself recorded is left out of its own baseline."""
+        found = Found()
+        for series in session.series:
+            key = (series.question, series.arm)
+            if not self.path(*key).exists():
+                continue
+            try:
+                baseline = self.load(*key)
+            except StoredFileError as error:
+                found.problems[key] = str(error)
+                continue
+            others = [s for s in baseline.sessions if s.run_id != session.run_id]
+            if others:
+                found.baselines[key] = msgspec.structs.replace(baseline, sessions=others)
+        return found
+
+    def record(self, session: Session, *, promote: bool = False, only: Iterable[str] = ()) -> list[Recorded]:
+        """Add a run to the baselines of its series (`only`: of these questions), all files or none.
+
+        promote: the run's level becomes what later runs are compared with (a new generation). Without it that
+        happens only where the subject differs, because sessions of two builds must not be mixed into one level.
+        Raises BadMeasurement for an invalid run, IdentityMismatch, StoredFileError, WriteFailed.
+        """
+        check_session(session)
+        wanted = set(only)
+        series = [s for s in session.rounded().series if not wanted or s.question in wanted]
+        if not series:
+            raise GateError(f"run {session.run_id} has no series to record")
+        with locked(self.folder):
+            changed = [self._with(session, s, promote) for s in series]
+            write_together({note.path: render(stored) for note, stored in changed})
+        return [note for note, _ in changed]
+
+    def _with(self, session: Session, series: Series, promote: bool) -> tuple[Recorded, _Stored]:
+        path = self.path(series.question, series.arm)
+        where = f"run {session.run_id}, {series.question}, arm {series.arm}"
+        _refuse_invalid(series, where)
+        old = self.load(series.question, series.arm) if path.exists() else None
+        generation, text = 1, f"{where}: first session recorded"
+        kept: list[BaselineSession] = []
+        if old is not None:
+            differences = differing(old.identity, series.identity)
+            if differences:
+                what = f"{where}: not comparable with the baseline (`baseline drop` it to start anew)"
+                raise IdentityMismatch(what, differences)
+            kept = [s for s in old.sessions if s.run_id != session.run_id]
+        if old is not None and kept:
+            generation, text = _generation(kept, series, promote, where)
+        kept.append(
+            BaselineSession(session.run_id, session.started_at, series.subject, series.launches, generation)
+        )
+        kept.sort(key=lambda s: (s.generation, s.started_at, s.run_id))
+        facts = dict(sorted(series.identity.items()))
+        baseline = Baseline(series.question, series.arm, facts, kept, series.derived_from)
+        return Recorded(path, text), _Stored(FORMAT, VERSION, self.target, baseline)
+
+    def drop(self, question: str, arm: str | None = None, run_id: str | None = None) -> list[Path]:
+        """Remove a question's baselines (of one arm), or only the session `run_id` in them. Returns what changed."""
+        pattern = f"{slug(question)}--{slug(arm) if arm else '*'}.json"
+        with locked(self.folder):
+            paths = sorted(self.folder.glob(pattern))
+            return [path for path in paths if self._drop(path, run_id)]
+
+    def _drop(self, path: Path, run_id: str | None) -> bool:
+        if run_id is None:
+            path.unlink()
+            return True
+        baseline = self._load(path)
+        kept = [s for s in baseline.sessions if s.run_id != run_id]
+        if len(kept) == len(baseline.sessions):
+            return False
+        if not kept:
+            path.unlink()
+            return True
+        smaller = msgspec.structs.replace(baseline, sessions=kept)
+        write_together({path: render(_Stored(FORMAT, VERSION, self.target, smaller))})
+        return True
+
+
+def _refuse_invalid(series: Series, where: str) -> None:
+    reason = untrusted(series)
+    if reason:
+        raise BadMeasurement(f"{where}: {reason}; an invalid run cannot be a baseline")
+    if not any(v is not None for launch in series.launches for r in launch.rounds.values() for v in r):
+        raise BadMeasurement(f"{where}: holds no value; there is nothing to record")
+
+
+def _generation(kept: list[BaselineSession], series: Series, promote: bool, where: str) -> tuple[int, str]:
+    newest = max(s.generation for s in kept)
+    current = [s for s in kept if s.generation == newest]
+    differences = differing(current[-1].subject, series.subject)
+    if not promote and not differences:
+        return newest, f"{where}: session {len(current) + 1} of generation {newest} recorded"
+    why = f" ({describe_differences(differences)})" if differences else ""
+    return (
+        newest + 1,
+        f"{where}: starts generation {newest + 1}{why}; later runs are compared with this level",
+    )

@@ -1,0 +1,328 @@
+"""From a run and its baselines to verdicts: the same run gives the same verdicts today, offline, and in any order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from suite.gate.baselines import Found
+from suite.gate.decide import PASS_WIDTH, Decision, decide
+from suite.gate.matrix import Matrix, build, sign
+from suite.gate.records import Key, Launch, Series, Session, check_session, differing, round_value
+from suite.gate.rules import MetricRule, Rules
+from suite.gate.settle import settle
+from suite.gate.shrink import t_quantile
+from suite.gate.values import bad_value, launch_log, set_aside, untrusted
+from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, change_line, percent
+
+FIRST_LOOK_SHARE = 0.5
+
+
+def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgement:
+    """Judge a whole run. The looks already taken are replayed from the launches, in the order of the plan.
+
+    Raises BadMeasurement for a session that contradicts itself; everything else has a verdict of its own.
+    """
+    check_session(session)
+    case = _Case(session.rounded(), found, rules or Rules())
+    verdicts = {key: verdict for key in case.gated if (verdict := case.without_statistics(key)) is not None}
+    informational: dict[Key, Estimate] = {}
+    comparable = {k: r for k, r in case.rules.items() if k not in verdicts and case.comparable(k)}
+    looks = _looks_taken(session)
+    notes: list[str] = []
+    if comparable:
+        matrix = build(comparable, case.series, found.baselines)
+        decided, decision = _replay(matrix, session, looks)
+        for g, key in enumerate(matrix.keys):
+            if comparable[key].gated:
+                verdicts[key] = _Reading(case, matrix, decided[key][1], g).verdict(decided[key][0])
+            else:
+                informational[key] = _Reading(case, matrix, decision, g).estimate()
+        notes = _common_notes(matrix, decision)
+    for key, rule in case.rules.items():
+        if not rule.gated and key not in informational:
+            informational[key] = case.alone(key)
+    left = session.plan.look_launches[len(looks) :]
+    return Judgement(
+        verdicts=dict(sorted(verdicts.items())),
+        informational=dict(sorted(informational.items())),
+        changes=case.changes(),
+        undecided=sorted({k[:2] for k, v in verdicts.items() if v.word == "inconclusive"}) if left else [],
+        next_launches=left[0] if left else None,
+        notes=notes,
+    )
+
+
+def shares(looks: int) -> list[float]:
+    """How the error rate is spent: half at the first look, the rest evenly; all of it if there is one look only."""
+    return [1.0] if looks <= 1 else [FIRST_LOOK_SHARE, *[(1 - FIRST_LOOK_SHARE) / (looks - 1)] * (looks - 1)]
+
+
+def _looks_taken(session: Session) -> list[int]:
+    """Launches at each look that this run has already come to; at least one look, with whatever is there."""
+    there = max((len(s.launches) for s in session.series), default=0)
+    planned = session.plan.look_launches or [there]
+    taken = [n for n in planned if n <= there]
+    if not taken or (there > taken[-1] and len(taken) < len(planned)):
+        taken.append(there)
+    return taken
+
+
+def _replay(
+    matrix: Matrix, session: Session, looks: list[int]
+) -> tuple[dict[Key, tuple[int, Decision]], Decision]:
+    """For each metric the look, and the decision, that gave its verdict; and the decision of the last look."""
+    spend = shares(len(session.plan.look_launches))
+    decided: dict[Key, tuple[int, Decision]] = {}
+    for number, launches in enumerate(looks, 1):
+        decision = decide(
+            matrix.base,
+            matrix.first(launches),
+            matrix.layout,
+            share=spend[min(number, len(spend)) - 1],
+            within_prior=matrix.within_prior,
+            generation=matrix.generation,
+        )
+        for g, key in enumerate(matrix.keys):
+            settled = key in decided and _word(decided[key][1], g) != "inconclusive"
+            if not settled:
+                decided[key] = (number, decision)
+    return decided, decision
+
+
+def _word(decision: Decision, g: int) -> Word:
+    if decision.regression[0, g]:
+        return "regression"
+    if decision.improvement[0, g]:
+        return "improvement"
+    return "pass" if decision.passed[0, g] else "inconclusive"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A run beside its baselines, with the rule of each of its metrics."""
+
+    session: Session
+    found: Found
+    book: Rules
+
+    @cached_property
+    def series(self) -> dict[tuple[str, str], Series]:
+        return {(s.question, s.arm): s for s in self.session.series}
+
+    @cached_property
+    def rules(self) -> dict[Key, MetricRule]:
+        """The rule of every metric that has a value now, or had one in the baseline."""
+        rules = {}
+        for where, series in self.series.items():
+            for name in {*_measured(series.launches), *self.recorded(where)}:
+                rule = self.book.of(name, series.arm)
+                if rule is not None:
+                    rules[Key(*where, name)] = rule
+        return dict(sorted(rules.items()))
+
+    @cached_property
+    def _recorded(self) -> dict[tuple[str, str], set[str]]:
+        depth = {where: len(series.launches) for where, series in self.series.items()}
+        return {
+            where: set().union(*(_measured(s.launches[: depth[where]]) for s in baseline.sessions))
+            for where, baseline in self.found.baselines.items()
+            if where in depth
+        }
+
+    def recorded(self, where: tuple[str, str]) -> set[str]:
+        """Metrics that the baseline of a series holds values of, in the launches that are compared."""
+        return self._recorded.get(where, set())
+
+    @property
+    def gated(self) -> list[Key]:
+        return [k for k, r in self.rules.items() if r.gated]
+
+    def comparable(self, key: Key) -> bool:
+        """Whether both sides hold values of this metric that may be compared."""
+        series, baseline = self.series[key[:2]], self.found.baselines.get(key[:2])
+        return (
+            baseline is not None
+            and untrusted(series) is None
+            and bad_value(series, key.metric) is None
+            and not differing(baseline.identity, series.identity)
+            and key.metric in self.recorded(key[:2])
+        )
+
+    def without_statistics(self, key: Key) -> Verdict | None:
+        """The verdict where there is nothing to compare, or where comparing would be wrong; else None."""
+        series, baseline = self.series[key[:2]], self.found.baselines.get(key[:2])
+        reason = untrusted(series) or bad_value(series, key.metric)
+        if reason:
+            return self.plain(key, "invalid", reason, "fix what disturbed it and run again")
+        if key[:2] in self.found.problems:
+            return self.plain(key, "invalid", f"baseline unusable: {self.found.problems[key[:2]]}", "")
+        if baseline is None or key.metric not in self.recorded(key[:2]):
+            what = "no baseline" if baseline is None else f"the baseline has no {key.metric}"
+            record = f"record one: pytest -m perf --target {self.session.target} --record-baseline"
+            return self.plain(key, "unjudged", what, record)
+        differences = differing(baseline.identity, series.identity)
+        if differences:
+            what = "not comparable with the baseline: " + "; ".join(
+                f"{name} {old!r} -> {new!r}" for name, (old, new) in differences.items()
+            )
+            needs = f"measure as the baseline was, or `python -m suite baseline drop {key.question}` and record anew"
+            return self.plain(key, "unjudged", what, needs)
+        return None
+
+    def plain(self, key: Key, word: Word, reason: str, needs: str) -> Verdict:
+        estimate = self.alone(key)
+        value = "no value" if estimate.value is None else f"{estimate.value:.4g} {estimate.unit}"
+        headline = f"{estimate.label} {value}: {word}, {reason}"
+        return Verdict(*key, word, headline, reason, estimate, self.rules[key].margin, needs)
+
+    def alone(self, key: Key) -> Estimate:
+        """The value of a metric that is not compared with anything."""
+        rule = self.rules[key]
+        logs = [launch_log(launch, key.metric) for launch in self.series[key[:2]].launches]
+        logs = [x for x in logs if not math.isnan(x)]
+        return Estimate(rule.label, rule.unit, round_value(math.exp(np.mean(logs))) if logs else None)
+
+    def changes(self) -> dict[tuple[str, str], str]:
+        """What differs in the subject of each series: the change under test."""
+        result: dict[tuple[str, str], str] = {}
+        for where, series in sorted(self.series.items()):
+            baseline = self.found.baselines.get(where)
+            if baseline is not None:
+                found = differing(baseline.current.subject, series.subject)
+                text = "; ".join(f"{k} {_say(old)} -> {_say(new)}" for k, (old, new) in found.items())
+                result |= {where: text} if text else {}
+        return result
+
+
+def _measured(launches: list[Launch]) -> set[str]:
+    return {n for launch in launches for n in launch.rounds if not math.isnan(launch_log(launch, n))}
+
+
+def _say(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One column of a decision, turned into numbers and words."""
+
+    case: _Case
+    matrix: Matrix
+    decision: Decision
+    g: int
+
+    @property
+    def key(self) -> Key:
+        return self.matrix.keys[self.g]
+
+    @property
+    def rule(self) -> MetricRule:
+        return self.case.rules[self.key]
+
+    def at(self, values: object) -> float:
+        return float(np.asarray(values)[0, self.g])
+
+    def interval(self, relative: bool) -> tuple[float, float, float]:
+        """Change and 95 % interval as signed logs, + = worse."""
+        d = self.decision
+        centre, se, df = (d.relative, d.se, d.df) if relative else (d.change, d.raw_se, d.raw_df)
+        half = self.at(t_quantile(0.975, df)) * self.at(se)
+        return self.at(centre), self.at(centre) - half, self.at(centre) + half
+
+    def relative(self) -> bool:
+        """Whether the change must be told relative to the other arms, because the raw one does not bear the word."""
+        word, margin = _word(self.decision, self.g), self.matrix.layout.margin[self.g]
+        _, low, high = self.interval(False)
+        if not self.matrix.layout.machine[self.g] or self.at(self.decision.by_common):
+            return False
+        enough = {"regression": low > 0, "improvement": high < 0, "pass": high < PASS_WIDTH * margin}
+        return not enough.get(word, True)
+
+    def estimate(self) -> Estimate:
+        relative = self.relative()
+        direction = sign(self.rule)
+        as_change = [math.expm1(direction * x) for x in self.interval(relative)]
+        value = self.case.alone(self.key).value
+        raw = math.expm1(direction * self.at(self.decision.change))
+        return Estimate(
+            label=self.rule.label,
+            unit=self.rule.unit,
+            value=value,
+            baseline_value=None if value is None else round_value(value / (1 + raw)),
+            change=round_value(as_change[0]),
+            ci_low=round_value(min(as_change[1:])),
+            ci_high=round_value(max(as_change[1:])),
+            relative=relative,
+            raw_change=round_value(raw),
+            sdc=round_value(abs(math.expm1(direction * self.at(self.decision.sdc)))),
+        )
+
+    def verdict(self, look: int) -> Verdict:
+        word, estimate = _word(self.decision, self.g), self.estimate()
+        headline = change_line(estimate, self.rule.margin, self.against())
+        return Verdict(
+            *self.key,
+            word,
+            headline,
+            self.reason(word, estimate),
+            estimate,
+            self.rule.margin,
+            self.needs(word),
+            look,
+        )
+
+    def against(self) -> str:
+        current = self.case.found.baselines[self.key[:2]].current
+        version = current.subject.get("sglang")
+        return f"baseline of {current.date}" + (f", sglang {version}" if version else "")
+
+    def reason(self, word: Word, estimate: Estimate) -> str:
+        parts = [self._why(word)]
+        if estimate.relative and estimate.raw_change is not None:
+            parts.append(
+                f"the value itself moved {percent(estimate.raw_change)}, the other arms of the session with it"
+            )
+        changes = self.case.changes().get(self.key[:2])
+        if changes:
+            parts.append(f"under test: {changes}")
+        aside = set_aside(self.case.series[self.key[:2]])
+        if aside:
+            parts.append(f"{aside} rounds set aside")
+        return "; ".join(parts)
+
+    def _why(self, word: Word) -> str:
+        d, margin = self.decision, f"{100 * self.rule.margin:g} %"
+        sessions = int(self.at(d.sessions))
+        if self.at(d.by_common) and word in ("regression", "improvement"):
+            return f"common to all arms ({percent(abs(math.expm1(self.at(d.common))))[1:]}): the build or the machine"
+        if word in ("regression", "improvement"):
+            p = self.at(d.p_worse if word == "regression" else d.p_better)
+            return (
+                f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {sessions} baseline sessions"
+            )
+        if word == "pass":
+            return f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %), {sessions} baseline sessions"
+        if self.at(d.common_shift):
+            return f"common shift: all arms moved by about {percent(abs(math.expm1(self.at(d.common))))[1:]}"
+        return f"neither a loss beyond {margin} nor its absence is shown, {sessions} baseline sessions"
+
+    def needs(self, word: Word) -> str:
+        if word == "improvement":
+            run = self.case.session.run_id
+            return f"to make it the new level: python -m suite baseline promote {run}"
+        return settle(self.matrix, self.decision, self.g) if word == "inconclusive" else ""
+
+
+def _common_notes(matrix: Matrix, decision: Decision) -> list[str]:
+    shifted = np.flatnonzero(decision.common_shift[0] & matrix.layout.gated)
+    if not len(shifted):
+        return []
+    size = float(np.median(np.abs(np.expm1(decision.common[0, shifted]))))
+    return [
+        f"all arms moved together by about {100 * size:.1f} %: evidence about the machine or the baseline, not about "
+        "one arm; an interleaved run of both builds would tell which"
+    ]

@@ -1,0 +1,77 @@
+"""A run and its baselines as the arrays that the rule works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.gate.baselines import Baseline
+from suite.gate.decide import OWN_PRIOR
+from suite.gate.layout import Column, Layout
+from suite.gate.records import Key, Launch, Series
+from suite.gate.rules import MetricRule
+from suite.gate.shrink import Array
+from suite.gate.values import launch_log, launch_variance
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Signed logs of launch values (+ = worse): `base` (1, S, B, G), `new` (1, L, G); columns in order of `keys`."""
+
+    keys: tuple[Key, ...]
+    layout: Layout
+    base: Array
+    new: Array
+    generation: NDArray[np.intp]
+    within_prior: Array
+
+    def first(self, launches: int) -> Array:
+        """The new values of the first so many launches."""
+        return self.new[:, :launches]
+
+
+def sign(rule: MetricRule) -> float:
+    """+1 where a higher value is worse."""
+    return 1.0 if rule.better == "lower" else -1.0
+
+
+def build(
+    rules: Mapping[Key, MetricRule],
+    series: Mapping[tuple[str, str], Series],
+    baselines: Mapping[tuple[str, str], Baseline],
+) -> Matrix:
+    """Arrays for the metrics in `rules`. Sessions are aligned over the series by the run they came from."""
+    keys = tuple(sorted(rules))
+    recorded = {(s.started_at, s.run_id) for k in keys for s in baselines[k[:2]].sessions}
+    runs = {run_id: i for i, (_, run_id) in enumerate(sorted(recorded))}
+    depth = max((len(s.launches) for k in keys for s in baselines[k[:2]].sessions), default=1)
+    length = max((len(series[k[:2]].launches) for k in keys), default=1)
+    base = np.full((1, len(runs), max(depth, 1), len(keys)), math.nan)
+    new = np.full((1, max(length, 1), len(keys)), math.nan)
+    generation = np.zeros((len(runs), len(keys)), dtype=np.intp)
+    prior = np.full((1, len(keys)), OWN_PRIOR**2)
+    for g, key in enumerate(keys):
+        direction, baseline = sign(rules[key]), baselines[key[:2]]
+        generation[:, g] = baseline.generation
+        for s in baseline.sessions:
+            generation[runs[s.run_id], g] = s.generation
+            base[0, runs[s.run_id], : len(s.launches), g] = _logs(s.launches, key.metric, direction)
+        launches = series[key[:2]].launches
+        new[0, : len(launches), g] = _logs(launches, key.metric, direction)
+        prior[0, g] += _round_variance(launches, key.metric)
+    columns = tuple(Column(k.question, k.arm, rules[k].kind, rules[k].gated, rules[k].margin) for k in keys)
+    return Matrix(keys, Layout(columns), base, new, generation, prior)
+
+
+def _logs(launches: list[Launch], metric: str, direction: float) -> list[float]:
+    return [direction * launch_log(launch, metric) for launch in launches]
+
+
+def _round_variance(launches: list[Launch], metric: str) -> float:
+    """What the rounds of a launch say of its value's variance; 0 where there is one round only."""
+    told = [v for launch in launches if not math.isnan(v := launch_variance(launch, metric))]
+    return float(np.mean(told)) if told else 0.0

@@ -1,0 +1,167 @@
+"""What a run measured: sessions of series of metrics, by launch and round, with identity and subject.
+
+A *question* (a scenario with its parameters) put to an *arm* gives a *series*. A series holds launches, a
+launch holds for each metric one value a round. All values are in SI units (seconds, tokens, tokens/s).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from suite.gate.errors import BadMeasurement
+
+Scalar: TypeAlias = str | int | float | bool | None
+Facts: TypeAlias = dict[str, Scalar]
+
+DIGITS = 6
+"""Significant digits kept of a measured value: a clock resolves far less of a round than one part in 10^6."""
+
+
+class Key(NamedTuple):
+    """What one verdict is about."""
+
+    question: str
+    arm: str
+    metric: str
+
+
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Counts behind a ratio metric in one round, one entry a request (so that requests can be clusters).
+
+    For acceptance length: `numerator` = correct drafts, `denominator` = verify steps.
+    """
+
+    numerator: list[int]
+    denominator: list[int]
+
+
+class Invalid(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A named reason not to trust a launch (`round` None) or one of its rounds (counted from 0)."""
+
+    name: str
+    evidence: str
+    round: int | None = None
+
+
+class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One life of one server: for each metric the value of every round, in the order they were played.
+
+    A value that could not be had is None; `missing` says why, by metric.
+    """
+
+    rounds: dict[str, list[float | None]]
+    counts: dict[str, list[Counts]] = {}
+    missing: dict[str, str] = {}
+    invalid: list[Invalid] = []
+
+
+class Series(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answers of one arm to one question. `launches` are in the order in which they were started.
+
+    identity: what must be equal for two series to be comparable; subject: what an upgrade may change.
+    derived_from: for a ratio of two arms, the two arms (numerator first); empty for a measured series.
+    """
+
+    question: str
+    arm: str
+    identity: Facts
+    subject: Facts
+    launches: list[Launch]
+    derived_from: list[str] = []
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of all metrics that any launch speaks of, in a stable order."""
+        names = {
+            name for launch in self.launches for name in (*launch.rounds, *launch.counts, *launch.missing)
+        }
+        return sorted(names)
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much was to be measured. `look_launches`: launches an arm after which the run is judged, ascending.
+
+    The error rate is spent over these looks, so they belong to the record: judging again must spend it alike.
+    """
+
+    budget: str = "gate"
+    launches: int = 3
+    rounds: int = 5
+    look_launches: list[int] = msgspec.field(default_factory=lambda: [3])
+
+
+class Session(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run: everything needed to judge it, and to judge it again years later.
+
+    run_id: unique; started_at: ISO 8601 date and time; environment: facts about the run that are neither
+    identity nor subject (host name, command line of the suite) and are never compared.
+    """
+
+    run_id: str
+    started_at: str
+    target: str
+    plan: Plan
+    series: list[Series]
+    environment: Facts = {}
+
+    def find(self, question: str, arm: str) -> Series | None:
+        """The series of this question and arm, or None."""
+        return next((s for s in self.series if s.question == question and s.arm == arm), None)
+
+    def rounded(self) -> Session:
+        """The same session with every value as it is stored, so that judging before and after storing agree."""
+        return msgspec.structs.replace(
+            self, series=sorted((_rounded(s) for s in self.series), key=lambda s: (s.question, s.arm))
+        )
+
+
+def round_value(value: float | None) -> float | None:
+    """To `DIGITS` significant digits; NaN and infinities become None (JSON has no word for them)."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _rounded(series: Series) -> Series:
+    launches = [
+        msgspec.structs.replace(
+            launch,
+            rounds={name: [round_value(v) for v in launch.rounds[name]] for name in sorted(launch.rounds)},
+        )
+        for launch in series.launches
+    ]
+    return msgspec.structs.replace(series, launches=launches)
+
+
+def check_session(session: Session) -> None:
+    """Raise BadMeasurement if a session contradicts itself (two series of one name, counts that cannot be)."""
+    seen: set[tuple[str, str]] = set()
+    for series in session.series:
+        where = f"run {session.run_id}, {series.question}, arm {series.arm}"
+        if (series.question, series.arm) in seen:
+            raise BadMeasurement(
+                f"{where}: this series is there twice; a question and arm may be recorded once"
+            )
+        seen.add((series.question, series.arm))
+        for number, launch in enumerate(series.launches, 1):
+            for name, rounds in launch.counts.items():
+                _check_counts(f"{where}, launch {number}, {name}", rounds)
+
+
+def _check_counts(where: str, rounds: Sequence[Counts]) -> None:
+    for counts in rounds:
+        if len(counts.numerator) != len(counts.denominator):
+            raise BadMeasurement(
+                f"{where}: {len(counts.numerator)} numerators, {len(counts.denominator)} denominators"
+            )
+        if any(n < 0 for n in (*counts.numerator, *counts.denominator)):
+            raise BadMeasurement(f"{where}: a count is negative")
+
+
+def differing(old: Mapping[str, Scalar], new: Mapping[str, Scalar]) -> dict[str, tuple[Scalar, Scalar]]:
+    """Keys whose values differ, with both values; a key that is absent counts as None."""
+    return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}

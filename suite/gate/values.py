@@ -1,0 +1,109 @@
+"""From rounds to the one value a launch is judged by, and whether a launch may be judged at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from suite.gate.records import Counts, Launch, Series
+from suite.gate.shrink import Array, trimmed_mean
+
+VALID_SHARE = 0.6
+"""Share of a launch's rounds that must be trustworthy: below it the trimmed mean is not robust any more."""
+
+COUNT_OFFSET = {"acceptance_length": 1.0}
+"""Acceptance length is 1 + correct drafts / verify steps: the token that verification itself yields, and drafts."""
+
+
+def untrusted(series: Series) -> str | None:
+    """Why no verdict may rest on this series, or None. Single bad rounds are set aside, not fatal."""
+    if not series.launches:
+        return "nothing was measured: no launch came up"
+    for number, launch in enumerate(series.launches, 1):
+        whole = [i for i in launch.invalid if i.round is None]
+        if whole:
+            return f"launch {number}: {whole[0].name} ({whole[0].evidence})"
+        bad = _set_aside(launch)
+        count = max((len(r) for r in launch.rounds.values()), default=0)
+        if bad and len(bad) > (1 - VALID_SHARE) * count:
+            first = launch.invalid[0]
+            return f"launch {number}: {len(bad)} of {count} rounds, first {first.name} ({first.evidence})"
+    return None
+
+
+def set_aside(series: Series) -> int:
+    """How many rounds of a series are not used because each has a reason of its own."""
+    return sum(len(_set_aside(launch)) for launch in series.launches)
+
+
+def _set_aside(launch: Launch) -> set[int]:
+    return {i.round for i in launch.invalid if i.round is not None}
+
+
+def bad_value(series: Series, metric: str) -> str | None:
+    """Why this metric of a series cannot be judged (missing or impossible values in a launch), or None."""
+    for number, launch in enumerate(series.launches, 1):
+        usable = round_logs(launch, metric)
+        if np.isfinite(usable).any():
+            continue
+        impossible = [v for v in launch.rounds.get(metric, []) if v is not None and not v > 0]
+        if impossible:
+            return f"launch {number}: {metric} = {impossible[0]:g}; a value must be above 0"
+        reason = launch.missing.get(metric, "the server did not report it")
+        return f"launch {number}: no {metric} ({reason})"
+    return None
+
+
+def round_logs(launch: Launch, metric: str) -> Array:
+    """ln of each round's value; NaN where there is none, it is not above 0, or the round is set aside."""
+    aside = _set_aside(launch)
+    rounds: Sequence[float | None] = launch.rounds.get(metric, [])
+    return np.array(
+        [
+            math.log(v) if v is not None and 0 < v < math.inf and i not in aside else math.nan
+            for i, v in enumerate(rounds)
+        ]
+    )
+
+
+def launch_log(launch: Launch, metric: str) -> float:
+    """ln of a launch's value: ratio of sums where counts are kept, else the trimmed mean of its rounds' logs."""
+    counts = _counts(launch, metric)
+    if counts is not None:
+        numerator, denominator = counts
+        return math.log(COUNT_OFFSET[metric] + float(numerator.sum()) / float(denominator.sum()))
+    logs = round_logs(launch, metric)
+    return float(trimmed_mean(logs)) if len(logs) else math.nan
+
+
+def launch_variance(launch: Launch, metric: str) -> float:
+    """Variance of `launch_log` as its own rounds tell it (requests as clusters for a ratio of counts); NaN if one."""
+    counts = _counts(launch, metric)
+    if counts is not None and len(counts[0]) > 1:
+        return ratio_variance(*counts, offset=COUNT_OFFSET[metric])
+    logs = round_logs(launch, metric)
+    logs = logs[np.isfinite(logs)]
+    return float(np.var(logs, ddof=1) / len(logs)) if len(logs) > 1 else math.nan
+
+
+def ratio_variance(numerator: Array, denominator: Array, *, offset: float) -> float:
+    """Variance of ln(offset + sum(n)/sum(d)) with (n, d) pairs as independent clusters (linearised; Cochran 1977, 6.3)."""
+    m, total = len(numerator), float(denominator.sum())
+    ratio = float(numerator.sum()) / total
+    residual = numerator - ratio * denominator
+    return float((residual**2).sum()) / total**2 * m / (m - 1) / (offset + ratio) ** 2
+
+
+def _counts(launch: Launch, metric: str) -> tuple[Array, Array] | None:
+    """All requests of the trusted rounds as (numerators, denominators); None where there are no usable counts."""
+    aside = _set_aside(launch)
+    rounds: list[Counts] = [c for i, c in enumerate(launch.counts.get(metric, [])) if i not in aside]
+    if metric not in COUNT_OFFSET or not rounds:
+        return None
+    numerator = np.array([n for c in rounds for n in c.numerator], dtype=float)
+    denominator = np.array([n for c in rounds for n in c.denominator], dtype=float)
+    if denominator.sum() <= 0 or np.isnan(round_logs(launch, metric)).all():
+        return None
+    return numerator, denominator

@@ -1,0 +1,111 @@
+"""What the gate says: verdicts with the numbers, the reason and the way forward, as data and as one line."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from suite.gate.records import Key
+
+Word: TypeAlias = Literal["pass", "regression", "improvement", "inconclusive", "invalid", "unjudged"]
+
+
+class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A metric against its baseline. Values in the metric's unit; changes are relative, + = a higher value.
+
+    change with its 95 % interval is what verdict and headline rest on: against the baseline as it stands, or,
+    where `relative`, after removing what the other arms of the same session moved by (`raw_change` is before).
+    sdc: smallest change of this metric that a run like this calls in nine of ten cases.
+    """
+
+    label: str
+    unit: str
+    value: float | None
+    baseline_value: float | None = None
+    change: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    relative: bool = False
+    raw_change: float | None = None
+    sdc: float | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The judgement of one gated metric. `needs` says what would settle it, or what to do about it."""
+
+    question: str
+    arm: str
+    metric: str
+    word: Word
+    headline: str
+    reason: str
+    estimate: Estimate
+    margin: float
+    needs: str = ""
+    look: int = 1
+
+    @property
+    def key(self) -> Key:
+        """Question, arm and metric."""
+        return Key(self.question, self.arm, self.metric)
+
+    @property
+    def change(self) -> float | None:
+        """Relative change of the value, + = higher."""
+        return self.estimate.change
+
+    @property
+    def value(self) -> float | None:
+        """The run's value in the metric's unit."""
+        return self.estimate.value
+
+    @property
+    def baseline_value(self) -> float | None:
+        """The baseline's value in the metric's unit."""
+        return self.estimate.baseline_value
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """Everything the gate says of one run.
+
+    verdicts: of gated metrics; informational: estimates of the others; changes: what differs in the subject, by
+    `question, arm`; undecided: (question, arm) of series that the next look could settle, empty if none is left;
+    next_launches: launches an arm that the next look is taken at; notes: for the run as a whole.
+    """
+
+    verdicts: dict[Key, Verdict]
+    informational: dict[Key, Estimate]
+    changes: dict[tuple[str, str], str]
+    undecided: list[tuple[str, str]]
+    next_launches: int | None
+    notes: list[str]
+
+    def of(self, question: str, arm: str) -> list[Verdict]:
+        """The verdicts of one series, worst first."""
+        found = [v for v in self.verdicts.values() if (v.question, v.arm) == (question, arm)]
+        return sorted(found, key=lambda v: (SEVERITY.index(v.word), v.metric))
+
+    @property
+    def worst(self) -> Word:
+        """The gravest word of all; `unjudged` for a run without gated metrics."""
+        return min((v.word for v in self.verdicts.values()), key=SEVERITY.index, default="unjudged")
+
+
+SEVERITY: tuple[Word, ...] = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
+
+
+def percent(x: float, digits: int = 1) -> str:
+    """`-4.8 %`, signed."""
+    return f"{100 * x:+.{digits}f} %"
+
+
+def change_line(estimate: Estimate, margin: float, against: str) -> str:
+    """`output tokens/s -4.8 % (95 % CI -5.4..-4.2, margin 2 %) against baseline of 2026-11-29, sglang 0.5.23`."""
+    if estimate.change is None or estimate.ci_low is None or estimate.ci_high is None:
+        raise ValueError(f"{estimate.label} was not compared with anything")
+    relative = " relative to the other arms" if estimate.relative else ""
+    interval = (
+        f"95 % CI {100 * estimate.ci_low:+.1f}..{100 * estimate.ci_high:+.1f}, margin {100 * margin:g} %"
+    )
+    return f"{estimate.label} {percent(estimate.change)}{relative} ({interval}) against {against}"
