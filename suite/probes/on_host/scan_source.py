@@ -1,0 +1,139 @@
+"""Reads whole Python packages, as directories or wheels, for what can give ``speculative_algorithm`` a value.
+
+Arguments: the packages. Prints JSON: ``sites``, ``unread`` (files that could hide one), ``files``, ``parsed``.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from suite.probes.on_host.activation import Scan, Site, returns
+from suite.probes.on_host.algorithm import NAME
+
+_MENTIONS = (b"speculative", b"Speculative", b"SPECULATIVE")
+_IN_TEXT = re.compile(r"speculative[_-]algorithm[\"']?\]?\s*[,:= ](?!=)\s*[\"']?([^\s,\"'}\])]*)")
+_DATA = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".env", ".jinja", ".sh", ".pth")
+_COMPILED = (".so", ".pyd", ".pyc")
+_OUTSIDE = re.compile(
+    r"^[^/]+/(test|benchmark|auto_benchmark|bench_\w+\.py|eval|profiler\.py|multimodal_gen)"
+)
+"""Parts of SGLang that a server does not run, unless another part imports them."""
+
+Read = Callable[[], bytes]
+
+
+def files_of(root: str) -> Iterator[tuple[str, Read]]:
+    """Each file of a directory or wheel: its name from the root's parent on, and how to read it."""
+    if os.path.isfile(root):
+        with zipfile.ZipFile(root) as archive:
+            for name in archive.namelist():
+                yield name, lambda name=name: archive.read(name)  # type: ignore[misc]
+        return
+    root = os.path.abspath(root)
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders if f not in ("__pycache__", ".git", "node_modules"))
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            yield os.path.relpath(path, os.path.dirname(root)), lambda path=path: _bytes(path)  # type: ignore[misc]
+
+
+def _bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Package:
+    """What has been seen of one package. Files that do not mention speculation are read, not parsed."""
+
+    def __init__(self) -> None:
+        self.sites: list[Site] = []
+        self.unread: list[dict[str, str]] = []
+        self.files = self.parsed = 0
+        self._trees: list[tuple[str, ast.AST, str]] = []
+        self._resolvers: set[str] = set()
+        self._modules: list[tuple[str, bytes]] = []
+
+    def scan(self, root: str) -> Package:
+        """Everything under ``root``."""
+        for name, read in files_of(root):
+            if name.endswith((".py", *_DATA, *_COMPILED)):
+                self._file(name, read)
+        for name, tree, source in self._trees:
+            self.sites += returns(tree, name, source, self._resolvers)
+        self.sites.sort(key=lambda site: (site["file"], site["line"]))
+        self._mark_server()
+        return self
+
+    def _file(self, name: str, read: Read) -> None:
+        self.files += 1
+        try:
+            data = read()
+        except (OSError, zipfile.BadZipFile) as error:
+            self.unread.append({"file": name, "why": str(error)})
+            return
+        if name.endswith(".py"):
+            self._modules.append((name, data))
+        if not any(word in data for word in _MENTIONS):
+            return
+        if name.endswith(".py"):
+            self._module(name, data.decode("utf-8", "replace"))
+        elif not name.endswith(_COMPILED):
+            self.sites += _data_sites(name, data.decode("utf-8", "replace"))
+        elif NAME.encode() in data:
+            self.unread.append({"file": name, "why": f"compiled, and names {NAME}"})
+
+    def _module(self, name: str, source: str) -> None:
+        try:
+            tree = ast.parse(source)
+            found = Scan(name, source)
+            found.visit(tree)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            self.unread.append({"file": name, "why": f"cannot be parsed: {error}"})
+            return
+        self.parsed += 1
+        self.sites += found.sites
+        self._resolvers |= found.resolvers
+        self._trees.append((name, tree, source))
+
+    def _mark_server(self) -> None:
+        """Say of each site whether a server can run it: tests and benchmarks only when something else imports them."""
+        inside = [data for name, data in self._modules if not _OUTSIDE.match(name)]
+        outside = {site["file"] for site in self.sites if _OUTSIDE.match(site["file"])}
+        run = {file: any(_imports(data, file) for data in inside) for file in outside}
+        for site in self.sites:
+            site["server"] = run.get(site["file"], True)
+
+
+def _imports(data: bytes, file: str) -> bool:
+    """Does a module's text name the module in ``file``?"""
+    parent, _, last = file.rsplit(".", 1)[0].replace("/", ".").rpartition(".")
+    if last.encode() not in data:
+        return False
+    wanted = rf"{re.escape(parent)}\.{re.escape(last)}\b|from {re.escape(parent)} import [^\n]*\b{re.escape(last)}\b"
+    return re.search(wanted.encode(), data) is not None
+
+
+def _data_sites(name: str, text: str) -> Iterator[Site]:
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _IN_TEXT.search(line)
+        if found and not line.lstrip().startswith("#"):
+            empty = found[1].lower() in ("", "null", "none", "~", "{")
+            place = {"file": name, "line": number, "function": "", "kind": "data file"}
+            yield {**place, "class": "declaration" if empty else "activation", "text": line.strip()[:160]}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Scan each package and print what was found in all of them."""
+    result: dict[str, Any] = {"sites": [], "unread": [], "files": 0, "parsed": 0}
+    for root in arguments:
+        package = Package().scan(root)
+        for field in result:
+            result[field] += getattr(package, field)
+    json.dump(result, sys.stdout)
