@@ -133,6 +133,7 @@ class Sizes(_Table):
     kinds: list[str] = ["code", "maths", "prose"]
     draft_steps: list[int] = [1, 2, 3, 4, 5]
     steady_s: float = Field(default=10.0, gt=0)
+    round_estimate_s: float = Field(default=15.0, gt=0)
 
 
 class MetricChange(_Table):

@@ -11,11 +11,15 @@ EXIT_RETRY = 8
 """Exit status when nothing regressed, but something was inconclusive or invalid."""
 
 
-class Regression(AssertionError):
+class BrokenPromise(AssertionError):
+    """The server does not do what it must; the text's first line says what, and by how much."""
+
+
+class Regression(BrokenPromise):
     """A gated metric is worse than its baseline, beyond margin and doubt."""
 
 
-class ArmNotInEffect(AssertionError):
+class ArmNotInEffect(BrokenPromise):
     """The server runs, but not as the arm asks: to measure it would answer another question."""
 
 
@@ -31,6 +35,10 @@ class Inconclusive(Unproven):
 
 class InvalidMeasurement(Unproven):
     """Something made the measurement unfit to be judged: a throttled GPU, early stops, a late client."""
+
+
+class ArmUnavailable(Exception):
+    """An arm that did not come up earlier in this run is not launched again."""
 
 
 class BaselineMissing(Exception):

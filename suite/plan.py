@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from suite.config import Sizes, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,6 @@ class Cost:
     minutes: float
 
 
-def cost(slots: Sequence[Slot], measuring_items: int, sizes: Sizes, target: Target, round_s: float) -> Cost:
-    """Estimate a plan: each launch takes the target's ``start_estimate_s``, each round ``round_s`` seconds."""
-    rounds = measuring_items * sizes.rounds
-    seconds = len(slots) * target.start_estimate_s + rounds * round_s
-    return Cost(len(slots), rounds, seconds / 60)
+def cost(launches: int, rounds: int, start_s: float, round_s: float) -> Cost:
+    """Estimate a plan from the seconds that one start and one round take."""
+    return Cost(launches, rounds, (launches * start_s + rounds * round_s) / 60)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from suite.outcomes import BrokenPromise
+
 
 @dataclass(frozen=True, slots=True)
 class Witness:
@@ -28,21 +30,21 @@ def require(witnesses: Sequence[Witness], *, on: bool, asked: str) -> None:
         asked: the flags in question, for the message.
 
     Raises:
-        AssertionError: a witness says otherwise; the text shows all of them.
+        BrokenPromise: a witness says otherwise; the text shows all of them.
     """
     told = [witness for witness in witnesses if witness.on is not None]
     against = [witness for witness in told if witness.on is not on]
     every = "\n".join(f"  {witness}" for witness in witnesses)
     wanted, found = ("on", "off") if on else ("off", "on")
     if against and len(against) == len(told):
-        raise AssertionError(f"MTP is {found} although {asked}: all witnesses agree\n{every}")
+        raise BrokenPromise(f"MTP is {found} although {asked}: all witnesses agree\n{every}")
     if against:
         names = ", ".join(witness.name for witness in against)
-        raise AssertionError(
+        raise BrokenPromise(
             f"MTP should be {wanted} ({asked}), but the witnesses disagree: {names} says {found}\n{every}"
         )
     if not told:
-        raise AssertionError(f"MTP should be {wanted} ({asked}), but no witness can tell\n{every}")
+        raise BrokenPromise(f"MTP should be {wanted} ({asked}), but no witness can tell\n{every}")
 
 
 def from_resolved(algorithm: object, absent: bool) -> Witness:

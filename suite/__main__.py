@@ -1,0 +1,46 @@
+"""``python -m suite``: the commands beside ``pytest -m perf``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from suite import cli_gate, cli_load, cli_probe
+from suite.config import ConfigError
+from suite.gate.errors import GateError
+from suite.hosts.errors import HostError
+from suite.load import LoadError
+from suite.probes.errors import ProbeError
+
+EXPECTED = (ConfigError, GateError, HostError, LoadError, ProbeError, OSError)
+"""What is told in one sentence, without a traceback."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All subcommands; each leaves the function that runs it in ``func``."""
+    whole = argparse.ArgumentParser(
+        prog="python -m suite", description="Performance gate for SGLang servers."
+    )
+    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    cli_load.add_parser(commands)
+    cli_gate.add_parsers(commands)
+    cli_probe.add_parsers(commands)
+    return whole
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 2 for bad input, otherwise the command's own."""
+    arguments = parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.func
+    try:
+        return command(arguments)
+    except EXPECTED as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Verdict items: the whole run is judged at once, more launches are asked for, and each series gets its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from suite.collection import SeriesId, series_of
+from suite.gate import Judgement, Key, Session, Verdict
+from suite.outcomes import BaselineMissing, Inconclusive, InvalidMeasurement, Regression
+
+HARD = ("regression", "invalid", "inconclusive", "unjudged")
+"""Verdict words in the order in which they decide a series' outcome."""
+
+
+@dataclass(slots=True)
+class Judge:
+    """Judges the run once all planned launches are done, and again after each further look.
+
+    Args:
+        session: gives everything measured so far.
+        judge: the gate's rule.
+        require_baseline: a missing baseline is an error, not a skip.
+    """
+
+    session: Callable[[], Session]
+    judge: Callable[[Session], Judgement]
+    require_baseline: bool
+    _judgement: Judgement | None = field(default=None)
+
+    def look(self) -> Judgement:
+        """Judge what has been measured so far."""
+        self._judgement = self.judge(self.session())
+        return self._judgement
+
+    def judgement(self) -> Judgement:
+        """The last word on this run."""
+        return self._judgement or self.look()
+
+    def verdicts(self, series: SeriesId) -> list[Verdict]:
+        """The verdicts on one series' judged metrics, in the order in which the scenario names them."""
+        found = self.judgement().verdicts
+        keys = [Key(series.question, series.arm, metric) for metric in series.metrics]
+        return [found[key] for key in keys if key in found]
+
+    def decide(self, series: SeriesId) -> None:
+        """End well, or as the worst of the verdicts on this series calls for.
+
+        Raises:
+            Regression, InvalidMeasurement, Inconclusive, BaselineMissing: see :mod:`suite.outcomes`.
+            pytest.skip.Exception: there is no baseline, or nothing was measured.
+        """
+        verdicts = self.verdicts(series)
+        if not verdicts:
+            pytest.skip(f"nothing was measured for {series}: see the failures of its launches")
+        word = min((verdict.word for verdict in verdicts), key=_severity)
+        if word not in HARD:
+            return
+        told = [verdict for verdict in verdicts if verdict.word == word]
+        others = [verdict for verdict in verdicts if verdict.word != word]
+        text = "\n".join([*(v.headline for v in told), *(f"{v.word}: {v.headline}" for v in others)])
+        if word == "regression":
+            raise Regression(text)
+        if word == "invalid":
+            raise InvalidMeasurement(text)
+        if word == "inconclusive":
+            raise Inconclusive(text)
+        if self.require_baseline:
+            raise BaselineMissing(text)
+        pytest.skip(told[0].headline)
+
+
+def _severity(word: str) -> int:
+    return HARD.index(word) if word in HARD else len(HARD)
+
+
+def wanted_again(later: Sequence[pytest.Item], undecided: Sequence[tuple[str, str]]) -> list[pytest.Item]:
+    """Of the held-back items those that belong to an undecided series, or to an arm that an undecided ratio is of."""
+    pairs = set(undecided)
+    return [
+        item for item in later if (series := item.stash.get(series_of, None)) and _concerns(series, pairs)
+    ]
+
+
+def _concerns(series: SeriesId, undecided: set[tuple[str, str]]) -> bool:
+    if (series.question, series.arm) in undecided:
+        return True
+    return series.ratio is not None and (series.question, series.ratio.numerator) in undecided

@@ -1,0 +1,251 @@
+"""The pytest plugin: hooks and fixtures that wire the rooms together and decide nothing themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import cached_property
+from typing import Any
+
+import pytest
+
+from suite import settings as suite_settings
+from suite.collection import Arranged, SeriesId, arrange, parametrize, series_of, slot_of, verdict_of
+from suite.config import ConfigError, Target
+from suite.gate import Judgement, Session
+from suite.judging import Judge, wanted_again
+from suite.measure import Measure
+from suite.outcomes import EXIT_RETRY
+from suite.plan import Slot, alternate
+from suite.recording import Recording
+from suite.report import allure_files, failures, summary
+from suite.report.progress import Progress
+from suite.run import Run
+from suite.served import Served
+from suite.settings import Settings
+from suite.speculation import Speculation
+from suite.stored import Stored
+
+MARKERS = (
+    "perf: a scenario against a server (select with -m perf)",
+    "activation: is speculation off unless asked for, and on when asked for",
+    "decode: output tokens/s and time per output token",
+    "acceptance: acceptance length by kind of content",
+    "speedup: what MTP gains over the same server without it",
+    "arms(*names): the arms of suite.toml that a scenario is put to",
+    "sized(**values): values for a sized argument instead of the budget's",
+    "once: one launch an arm is enough: nothing here is averaged",
+    "judges(*metrics): the metrics that are judged against the baseline when all launches are done",
+    "ratio(metric, numerator, denominator): judge the ratio of two arms of this run",
+)
+
+plugin_key = pytest.StashKey["PerfPlugin"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    suite_settings.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    plugin = PerfPlugin(config)
+    config.stash[plugin_key] = plugin
+    config.pluginmanager.register(plugin, "sglang-perf-gate")
+
+
+class LookItem(pytest.Item):
+    """A place in the order of items where the run is judged; it is no test and leaves no report."""
+
+    def runtest(self) -> None:
+        raise AssertionError("a look is taken by the plugin, not run")
+
+
+class PerfPlugin:
+    """One pytest session: the arranged items, the run with its server, what was recorded and how it was judged."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.recording = Recording()
+        self.arranged = Arranged([], [], [])
+        self.progress = Progress(config)
+        self.broken_promise = False
+        self.only_retry = False
+        self._run: Run | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        try:
+            return Settings(self.config)
+        except ConfigError as error:
+            pytest.exit(f"{error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+    @property
+    def run(self) -> Run:
+        """The run, begun when the first server is needed."""
+        if self._run is None:
+            chosen = self.settings
+            self._run = Run(
+                chosen.suite,
+                chosen.target,
+                chosen.budget,
+                chosen.sizes,
+                chosen.extra_flags,
+                chosen.results,
+                self.progress,
+            )
+        return self._run
+
+    @cached_property
+    def stored(self) -> Stored:
+        return Stored(self.settings)
+
+    @cached_property
+    def judge(self) -> Judge:
+        return Judge(self._session, self.stored.judge, self.settings.require_baseline)
+
+    def _session(self) -> Session:
+        return self.stored.session(self.run, self.recording)
+
+    # ------------------------------------------------------------------ collection
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if metafunc.definition.get_closest_marker("arms") is not None:
+            parametrize(metafunc, self.settings.target, self.settings.sizes)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if any(item.get_closest_marker("arms") for item in items):
+            self.arranged = arrange(items, self.settings.target, self.settings.sizes, self._decide)
+            items[:] = self.arranged.items
+
+    def _decide(self, item: pytest.Item) -> None:
+        series = item.stash[verdict_of]
+        verdicts = self.judge.verdicts(series)
+        allure_files.attach_verdicts(verdicts)
+        self.judge.decide(series)
+
+    # ------------------------------------------------------------------ running
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if self.config.getoption("--plan") and not self.config.option.collectonly:
+            for line in summary.of_plan(self.settings, self.arranged):
+                self.progress.say(line)
+            return True
+        first_verdict = next((i for i, item in enumerate(session.items) if verdict_of in item.stash), None)
+        if first_verdict is not None:
+            session.items.insert(first_verdict, LookItem.from_parent(session, name="look"))
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if not isinstance(item, LookItem):
+            return None
+        if not self.recording.empty:
+            judgement = self.judge.look()
+            more = self._more(judgement)
+            if more:
+                self.progress.say(f"{len(judgement.undecided)} series undecided: launching their arms again")
+                place = item.session.items.index(item) + 1
+                item.session.items[place:place] = [*more, LookItem.from_parent(item.session, name="look")]
+        return True
+
+    def _more(self, judgement: Judgement) -> list[pytest.Item]:
+        """The held-back items that the next look needs, in launch order."""
+        limit = judgement.next_launches or 0
+        due = [item for item in self.arranged.later if item.stash[slot_of].launch <= limit]
+        wanted = wanted_again(due, judgement.undecided)
+        self.arranged.later = [item for item in self.arranged.later if item not in wanted]
+        order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}
+        return sorted(wanted, key=lambda item: order[item.stash[slot_of]])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed and call.excinfo is not None:
+            if getattr(call.excinfo.value, "retry", False):
+                self.only_retry = True
+            else:
+                self.broken_promise = True
+        failures.shorten(item, call, report)
+        return report
+
+    # ------------------------------------------------------------------ ending
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self._run is None:
+            return
+        try:
+            self._run.close()
+        finally:
+            if not self.recording.empty:
+                self.stored.keep(self._run, self.judge)
+            allure_files.write_environment(self.config, self.settings, self._run, {})
+        if exitstatus == pytest.ExitCode.TESTS_FAILED and self.only_retry and not self.broken_promise:
+            session.exitstatus = EXIT_RETRY
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._run is None or self.recording.empty:
+            return
+        terminalreporter.section("performance")
+        for line in summary.of_run(self._run, self.judge, self.stored.notes):
+            terminalreporter.write_line(line)
+
+
+# ---------------------------------------------------------------------- fixtures of scenarios
+
+
+def _plugin(request: pytest.FixtureRequest) -> PerfPlugin:
+    return request.config.stash[plugin_key]
+
+
+@pytest.fixture
+def arm() -> str:
+    """The arm of this item; given by the marker ``arms``."""
+    raise pytest.UsageError("a scenario names its arms: @pytest.mark.arms('mtp-off', 'mtp-on')")
+
+
+@pytest.fixture
+def launch() -> int:
+    """Which launch of its arm this item is played in, from 1."""
+    return 1
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> Target:
+    """The target under test."""
+    return _plugin(request).settings.target
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
+    """The server of this item's arm and launch, shared with the other items that need the same launch."""
+    plugin = _plugin(request)
+    allure_files.label(request.node)
+    served = plugin.run.served(Slot(arm, launch))
+    allure_files.attach_server(served)
+    return served
+
+
+@pytest.fixture
+def speculation(server: Served) -> Speculation:
+    """The question whether this server speculates, with its witnesses."""
+    return Speculation(server)
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
+    """Plays a workload for the budget's rounds and keeps every round for the verdict."""
+    plugin = _plugin(request)
+    series: SeriesId | None = request.node.stash.get(series_of, None)
+    return Measure(
+        plugin.run,
+        server,
+        plugin.recording,
+        series,
+        benchmark=lambda: request.getfixturevalue("benchmark"),
+        facts=plugin.stored.subject,
+    )

@@ -1,0 +1,1 @@
+"""Verdicts to eyes: terminal, Allure, files."""

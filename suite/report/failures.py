@@ -1,0 +1,49 @@
+"""Failures that say everything themselves are shown as their text, without a traceback through this suite."""
+
+from __future__ import annotations
+
+import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
+
+from suite.config import ConfigError
+from suite.gate import GateError
+from suite.hosts.errors import HostError
+from suite.load import LoadError
+from suite.outcomes import ArmUnavailable, BaselineMissing, BrokenPromise, Unproven
+from suite.probes.errors import ProbeError
+from suite.servers import ServerError
+
+TOLD = (
+    BrokenPromise,
+    Unproven,
+    ArmUnavailable,
+    BaselineMissing,
+    ConfigError,
+    GateError,
+    HostError,
+    LoadError,
+    ProbeError,
+    ServerError,
+)
+"""Exceptions whose text says what happened, where, and what to do next."""
+
+
+class Told(TerminalRepr):
+    """An exception's own words; its first line is what pytest's short summary shows."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self._text = text
+        self.reprcrash = ReprFileLocation(path, 0, text.split("\n", 1)[0])
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        first, _, rest = self._text.partition("\n")
+        tw.line(first, bold=True, red=True)
+        if rest:
+            tw.line(rest)
+
+
+def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Replace the traceback of a failure that tells all itself."""
+    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, TOLD):
+        report.longrepr = Told(str(call.excinfo.value), str(item.path))

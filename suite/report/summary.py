@@ -1,0 +1,93 @@
+"""The end of a run in the terminal, and the plan before one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import fmean
+
+from suite.collection import Arranged, series_of
+from suite.gate import Estimate, Key, Series, Session, Verdict
+from suite.judging import Judge
+from suite.plan import cost
+from suite.report.terminal import Row, number, percent, table
+from suite.run import Run
+from suite.settings import Settings
+
+ORDER = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
+"""Verdict words, what a person must look at first."""
+
+
+def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
+    """The table of verdicts, the sentences of those that need a person, their count, and where the files are."""
+    judgement, session = judge.judgement(), judge.session()
+    gated = sorted(judgement.verdicts.items(), key=lambda pair: (ORDER.index(pair[1].word), pair[0]))
+    lines = table([_row(key, verdict, session) for key, verdict in gated])
+    for word in ORDER[:3]:
+        told = [f"{word}, {key.question} {key.arm}: {v.headline}" for key, v in gated if v.word == word]
+        lines.extend(["", *told] if told else [])
+    counted: Counter[str] = Counter(verdict.word for _, verdict in gated)
+    words = ", ".join(f"{counted[word]} {word}" for word in ORDER if counted[word]) or "nothing judged"
+    return [
+        *lines,
+        "",
+        f"{words}; {_times(len(run.launches), 'launch', 'launches')}",
+        *judgement.notes,
+        *notes,
+    ]
+
+
+def _row(key: Key, verdict: Verdict, session: Session) -> Row:
+    estimate = verdict.estimate
+    return Row(
+        question=key.question,
+        arm=key.arm,
+        metric=estimate.label,
+        value=number(estimate.value, estimate.unit),
+        spread=_spread(session.find(key.question, key.arm), key.metric),
+        baseline=number(estimate.baseline_value, estimate.unit),
+        change=_change(estimate),
+        verdict=verdict.word,
+    )
+
+
+def _spread(series: Series | None, metric: str) -> str:
+    """Half the range of all rounds of all launches, relative to their mean."""
+    launches = series.launches if series else []
+    values = [value for launch in launches for value in launch.rounds.get(metric, []) if value is not None]
+    if len(values) < 2 or not (middle := fmean(values)):
+        return "-"
+    return f"±{100 * (max(values) - min(values)) / 2 / middle:.1f} %"
+
+
+def _change(estimate: Estimate) -> str:
+    if estimate.change is None:
+        return "-"
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return percent(estimate.change)
+    return f"{percent(estimate.change)} ({100 * estimate.ci_low:+.1f}..{100 * estimate.ci_high:+.1f})"
+
+
+def of_plan(settings: Settings, arranged: Arranged) -> list[str]:
+    """What would be launched, in order, and what it costs."""
+    sizes, target = settings.sizes, settings.target
+    measuring = {
+        item.nodeid.rsplit("-launch", 1)[0]: item for item in arranged.items if series_of in item.stash
+    }
+    rounds = len(measuring) * sizes.launches * sizes.rounds
+    estimate = cost(len(arranged.slots), rounds, target.start_estimate_s, sizes.round_estimate_s)
+    lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
+    for slot in arranged.slots:
+        flags = " ".join(target.arm_flags(target.arm(slot.arm)).merge(settings.extra_flags).shown())
+        lines.append(f"  {slot}: {flags}")
+    lines.append(
+        f"{_times(estimate.launches, 'launch', 'launches')} of about {target.start_estimate_s:g} s, "
+        f"{_times(rounds, 'round', 'rounds')} of about {sizes.round_estimate_s:g} s: "
+        f"about {estimate.minutes:.0f} minutes"
+    )
+    if sizes.looks > 1:
+        lines.append(f"undecided arms are launched again, up to {sizes.looks * sizes.launches} times each")
+    return lines
+
+
+def _times(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

@@ -1,0 +1,129 @@
+"""One run of the suite on one target: the one server that is up, and what was launched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from suite.config import Sizes, Suite, Target
+from suite.flags import FlagChangeValue
+from suite.outcomes import ArmUnavailable
+from suite.plan import Slot
+from suite.report.progress import Progress
+from suite.served import Served
+from suite.servers import LaunchFailed, launcher_for
+
+
+class Run:
+    """Holds at most one server at a time and shares it among all items that need the same launch.
+
+    Args:
+        suite: the whole configuration.
+        target: where and what to measure.
+        budget: the budget's name, and ``sizes`` its figures after all overrides.
+        extra_flags: changes to the target's flags for this run alone (``--flag``).
+        results: the directory under which this run gets one of its own.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        target: Target,
+        budget: str,
+        sizes: Sizes,
+        extra_flags: Mapping[str, FlagChangeValue],
+        results: Path,
+        progress: Progress,
+    ) -> None:
+        self.suite = suite
+        self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}})
+        self.budget = budget
+        self.sizes = sizes
+        self.extra_flags = dict(extra_flags)
+        self.progress = progress
+        self.started = datetime.now(UTC)
+        self.directory = _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}")
+        self.launches: list[Slot] = []
+        self._launcher = launcher_for(
+            suite, self.target, log_dir=self.directory / "logs", say=progress.passing
+        )
+        self._open = ExitStack()
+        self._entered = False
+        self._served: Served | None = None
+        self._failed: dict[str, LaunchFailed] = {}
+
+    @property
+    def run_id(self) -> str:
+        return self.directory.name
+
+    def served(self, slot: Slot) -> Served:
+        """The server of this launch, brought up if it is not, any other taken down first.
+
+        Raises:
+            LaunchFailed: it did not come up.
+            ArmUnavailable: it did not come up at an earlier try in this run.
+            ServerDied: it was up and is gone; the next call brings it up again.
+        """
+        if self._served is not None and self._served.slot == slot:
+            try:
+                self._served.server.check()
+            except Exception:
+                self._stop()
+                raise
+            return self._served
+        self._stop()
+        if slot.arm in self._failed:
+            summary = self._failed[slot.arm].summary
+            raise ArmUnavailable(f"{slot.arm} did not come up: {summary} (told in full at its first item)")
+        try:
+            self._served = self._start(slot)
+        except LaunchFailed as error:
+            self._failed[slot.arm] = error
+            raise
+        return self._served
+
+    def _start(self, slot: Slot) -> Served:
+        if not self._entered:
+            self._open.enter_context(self._launcher)
+            self._entered = True
+        arm = self.target.arm(slot.arm)
+        self.progress.passing(f"launching {slot}")
+        self.launches.append(slot)
+        begun = time.monotonic()
+        server = self._launcher.start(arm)
+        served = Served(self.target, arm, slot, server)
+        try:
+            ready = time.monotonic() - begun
+            self.progress.say(f"{slot}: ready after {ready:.0f} s ({served.info.speculation})")
+        except BaseException:
+            server.stop()
+            raise
+        return served
+
+    def _stop(self) -> None:
+        if self._served is not None:
+            self.progress.passing(f"ending {self._served.slot}")
+            served, self._served = self._served, None
+            served.server.stop()
+
+    def close(self) -> None:
+        """End whatever is up. Safe to call more than once."""
+        try:
+            self._stop()
+        finally:
+            self._open.close()
+
+
+def _own_directory(results: Path, name: str) -> Path:
+    """A new directory for one run; a number is added when two runs start in the same second."""
+    for number in range(1000):
+        path = results / (name if number == 0 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{results / name}: a thousand runs of this second are there already")

@@ -1,0 +1,94 @@
+"""What the command line and ``suite.toml`` say together: one target, one budget, its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from suite import config as suite_config
+from suite.config import AttachLaunch, ConfigError, Sizes, Suite, Target
+from suite.flags import FlagChangeValue, parse_change
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """The suite's own options, in a group of their own in ``pytest --help``."""
+    add = parser.getgroup("perf", "SGLang performance gate").addoption
+    add("--target", metavar="NAME", help="target of suite.toml to measure (default: its default_target)")
+    add(
+        "--suite-config",
+        metavar="FILE",
+        help="configuration file (default: suite.toml of the root directory)",
+    )
+    add("--server-url", metavar="URL", help="measure a server that is already running; nothing is launched")
+    add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
+    add("--launches", metavar="N", type=int, help="launches an arm, instead of the budget's")
+    add("--rounds", metavar="N", type=int, help="rounds a launch, instead of the budget's")
+    add(
+        "--flag",
+        metavar="NAME[=VALUE]",
+        action="append",
+        default=[],
+        help="change a flag of the target for this run (no:NAME removes it); may be given more than once",
+    )
+    add("--record-baseline", action="store_true", help="add this run to the target's baselines")
+    add("--require-baseline", action="store_true", help="a missing baseline is an error, not a skip (for CI)")
+    add(
+        "--results",
+        metavar="DIR",
+        default="results",
+        help="where each run gets a directory (default: results)",
+    )
+    add("--baselines", metavar="DIR", default="baselines", help="where baselines are (default: baselines)")
+    add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
+    add("--aa", action="store_true", help="print the noise floor and the smallest change this budget can see")
+
+
+class Settings:
+    """Read once a session, when the first scenario is collected.
+
+    Raises:
+        ConfigError: the file or an option cannot be used.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        option = config.getoption
+        self.suite: Suite = suite_config.load(config_path(config))
+        target = self.suite.target(option("--target"))
+        if option("--server-url"):
+            target = target.model_copy(
+                update={"launch": AttachLaunch(kind="attach", url=option("--server-url"))}
+            )
+        self.target: Target = target
+        self.budget: str = option("--budget") or target.default_budget
+        self.sizes: Sizes = _sizes(target.sizes(self.budget), option("--launches"), option("--rounds"))
+        self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
+        self.results = config.rootpath / option("--results")
+        self.baselines = config.rootpath / option("--baselines")
+        self.record: bool = option("--record-baseline")
+        self.require_baseline: bool = option("--require-baseline")
+
+
+def config_path(config: pytest.Config) -> Path:
+    """The configuration file that was named, or the root directory's."""
+    named = config.getoption("--suite-config")
+    return Path(named) if named else config.rootpath / "suite.toml"
+
+
+def _sizes(sizes: Sizes, launches: int | None, rounds: int | None) -> Sizes:
+    for name, value in (("--launches", launches), ("--rounds", rounds)):
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} {value}: must be at least 1")
+    changes = {"rounds": rounds} if rounds is not None else {}
+    if launches is not None:
+        changes |= {"launches": launches, "looks": 1}
+    return sizes.model_copy(update=changes)
+
+
+def _changes(words: list[str]) -> Iterator[tuple[str, FlagChangeValue]]:
+    for word in words:
+        try:
+            yield parse_change(word)
+        except ValueError as error:
+            raise ConfigError(f"--flag: {error}") from None
