@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ module.main(sys.argv[1:])
 
 def run_script(
     host: Host,
-    python: str,
+    python: str | Sequence[str],
     modules: Sequence[str],
     arguments: Sequence[str] = (),
     *,
@@ -43,8 +44,9 @@ def run_script(
         ProbeHostError: no such interpreter, too slow, or it failed; the text holds the end of what it said.
     """
     scripts = [(_PACKAGE, ""), *((f"{_PACKAGE}.{name}", _source(name)) for name in modules)]
-    argv = [python, "-c", _BOOT, *arguments]
-    shown = f"{python} on {host.name}"
+    words = [python] if isinstance(python, str) else list(python)
+    argv = [*words, "-c", _BOOT, *arguments]
+    shown = f"{shlex.join(words)} on {host.name}"
     try:
         done = host.run(argv, input=json.dumps(scripts), timeout_s=timeout_s, env=env, cwd=cwd)
     except CommandTimeout:

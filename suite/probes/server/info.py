@@ -35,6 +35,21 @@ class Speculation:
     draft_tokens: int | None
     draft_model_path: str | None
 
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Speculation:
+        """What some settings say; a key that is not there makes ``known`` false."""
+        get = settings.get
+        algorithm = get("speculative_algorithm")
+        return cls(
+            known="speculative_algorithm" in settings,
+            # SGLang itself writes null for off; "NONE" is its enum's name for the same
+            algorithm=None if algorithm in (None, "", "NONE") else str(algorithm),
+            num_steps=get("speculative_num_steps"),
+            topk=get("speculative_eagle_topk"),
+            draft_tokens=get("speculative_num_draft_tokens"),
+            draft_model_path=get("speculative_draft_model_path"),
+        )
+
     @property
     def on(self) -> bool:
         """Does the server say that it speculates?"""
@@ -70,17 +85,7 @@ class ServerInfo:
     @property
     def speculation(self) -> Speculation:
         """The speculative settings in force."""
-        get = self.resolved.get
-        algorithm = get("speculative_algorithm")
-        return Speculation(
-            known=not self.absent("speculative_algorithm"),
-            # SGLang itself writes null for off; "NONE" is its enum's name for the same
-            algorithm=None if algorithm in (None, "", "NONE") else str(algorithm),
-            num_steps=get("speculative_num_steps"),
-            topk=get("speculative_eagle_topk"),
-            draft_tokens=get("speculative_num_draft_tokens"),
-            draft_model_path=get("speculative_draft_model_path"),
-        )
+        return Speculation.of(self.resolved)
 
     @property
     def launch_command(self) -> str | None:

@@ -1,0 +1,197 @@
+"""The SGLang that is installed on a host: versions, where its source can switch speculation on, what flags resolve to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.flags import SECRET_FLAGS, Flags
+from suite.hosts import Host
+from suite.probes.errors import InstallationError, ProbeHostError
+from suite.probes.remote import run_script
+from suite.probes.server.info import Speculation, flatten
+
+Python = str | Sequence[str]
+"""An interpreter, or the words that lead to one: ``["docker", "run", "--rm", "-i", ..., IMAGE]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place in the source that gives ``speculative_algorithm`` a value.
+
+    ``meaning`` is one of ``activation``, ``input``, ``alias``, ``reset``, ``declaration``, ``copy`` (see
+    ``on_host/algorithm.py``); ``server`` says whether a server can run it.
+    """
+
+    file: str
+    line: int
+    function: str
+    kind: str
+    meaning: str
+    text: str
+    server: bool
+
+    def __str__(self) -> str:
+        place = f" in {self.function}" if self.function else ""
+        return f"{self.file}:{self.line}{place}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An entry point by which an installed package is loaded into the server."""
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What is installed. ``beside`` are the versions of the packages that change with an upgrade."""
+
+    root: str
+    version: str
+    commit: str | None
+    python: str
+    beside: Mapping[str, str] = field(default_factory=dict)
+    plugins: tuple[Plugin, ...] = ()
+    customized: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def subject(self) -> dict[str, str]:
+        """Versions by name, for the subject of a measurement."""
+        kernels = {"sglang-kernel": "sgl-kernel", "flashinfer-python": "flashinfer"}
+        named = {kernels.get(name, name): version for name, version in self.beside.items()}
+        commit = {"commit": self.commit} if self.commit else {}
+        return {"sglang": self.version, **commit, "python": self.python, **named}
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a source scan found; ``unread`` are files that could hide an activation, with the reason."""
+
+    installation: Installation
+    sites: tuple[Site, ...]
+    unread: tuple[tuple[str, str], ...]
+    files: int
+    parsed: int
+
+    def of(self, meaning: str, server: bool = True) -> list[Site]:
+        """The sites of one meaning, in the server's own code or outside it (tests, benchmarks)."""
+        return [site for site in self.sites if site.meaning == meaning and site.server is server]
+
+    @property
+    def activations(self) -> list[Site]:
+        """Places of the server's code that could switch speculation on by themselves."""
+        return self.of("activation")
+
+    @property
+    def blind(self) -> bool:
+        """Is the setting declared nowhere? Then it has another name, and the scan proves nothing."""
+        return not any(site.meaning == "declaration" and site.server for site in self.sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a command line resolves to, flattened as in /server_info."""
+
+    settings: Mapping[str, Any]
+
+    @property
+    def speculation(self) -> Speculation:
+        """The speculative settings it would run with."""
+        return Speculation.of(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """This SGLang does not accept the command line; ``reason`` is its own message."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CannotResolve:
+    """The command line could not be resolved here, for ``reason``; ``accepted`` says that argparse took it."""
+
+    reason: str
+    accepted: bool
+
+
+def look(
+    host: Host, python: Python = "python3", path: str | None = None, env: Mapping[str, str] | None = None
+) -> Installation:
+    """The SGLang of an interpreter on ``host``, or the package, checkout or wheel at ``path`` there.
+
+    Raises:
+        InstallationError: there is none.
+        ProbeHostError: the interpreter could not be run.
+    """
+    found = run_script(host, python, ["installed"], [path] if path else [], env=env)
+    if found["root"] is None:
+        where = path or f"{found['executable']} (Python {found['python']})"
+        raise InstallationError(
+            f"{host.name}: no SGLang in {where}; name its interpreter as python in the target's launch table"
+        )
+    return Installation(
+        root=found["root"],
+        version=found["version"] or "unknown",
+        commit=found["commit"],
+        python=found["python"],
+        beside=found.get("beside", {}),
+        plugins=tuple(Plugin(**plugin) for plugin in found.get("plugins", [])),
+        customized=tuple(found.get("customized", [])),
+        environment=found.get("environment", {}),
+    )
+
+
+def scan(
+    host: Host,
+    python: Python = "python3",
+    path: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 300.0,
+) -> Scanned:
+    """Read the whole source of the SGLang at hand, and of the plugins it would load.
+
+    Raises:
+        InstallationError: there is none.
+        ProbeHostError: the interpreter could not be run, or not in time.
+    """
+    installation = look(host, python, path, env)
+    roots = [installation.root, *(plugin.root for plugin in installation.plugins if plugin.root)]
+    roots += list(installation.customized)
+    modules = ["algorithm", "activation", "scan_source"]
+    found = run_script(host, python, modules, list(dict.fromkeys(roots)), timeout_s=timeout_s, env=env)
+    sites = tuple(Site(meaning=site.pop("class"), **site) for site in found["sites"])
+    unread = tuple((item["file"], item["why"]) for item in found["unread"])
+    return Scanned(installation, sites, unread, found["files"], found["parsed"])
+
+
+def resolve(
+    host: Host,
+    python: Python,
+    flags: Flags,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    module: str = "sglang.launch_server",
+    timeout_s: float = 180.0,
+) -> Resolved | Refused | CannotResolve:
+    """What ``flags`` resolve to in the server's own interpreter, without starting a server.
+
+    SGLang's ``prepare_server_args`` does it: construction resolves up to 0.5.16, ``resolve_once`` from
+    0.5.20 on. Secret flags are left out of what is run, because the command line of a process can be read.
+    """
+    argv = [module, *Flags({k: v for k, v in flags.items() if k not in SECRET_FLAGS}).argv()]
+    try:
+        found = run_script(host, python, ["resolve_flags"], argv, timeout_s=timeout_s, env=env, cwd=cwd)
+    except ProbeHostError as error:
+        return CannotResolve(str(error), accepted=False)
+    if found["stage"] == "done":
+        return Resolved(flatten(found["settings"]))
+    if found["stage"] == "parse":
+        return Refused(found["error"])
+    return CannotResolve(found["error"], accepted=found["stage"] == "resolve")

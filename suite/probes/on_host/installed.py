@@ -1,0 +1,150 @@
+"""Where SGLang is for this interpreter, of which version, with what beside it, and what could change its arguments.
+
+Arguments: none for this interpreter's own SGLang, or the path of a package, a checkout or a wheel. Prints JSON.
+Nothing of SGLang is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import re
+import sys
+import zipfile
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from typing import Any
+
+_GROUPS = ("sglang.srt.plugins", "sglang.srt.platforms")
+_VARIABLES = re.compile(
+    r"^(SGLANG_|SGL_|CUDA_VISIBLE_DEVICES$|NCCL_|VLLM_|TORCH|PYTHON(PATH|STARTUP)$|LD_PRELOAD$)"
+)
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_BESIDE = [
+    "torch",
+    "triton",
+    "transformers",
+    "tokenizers",
+    "xgrammar",
+    "flashinfer-python",
+    "flashinfer-cubin",
+    "sgl-kernel",
+    "sglang-kernel",
+    "sglang-kernel-cpu",
+    "sgl-deep-gemm",
+    "sgl-flash-mla",
+    "nvidia-cutlass-dsl",
+    "nvidia-nccl-cu12",
+    "nvidia-nccl-cu13",
+    "nvidia-cublas-cu12",
+    "nvidia-cublas",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
+    "cuda-python",
+    "quack-kernels",
+    "numpy",
+]
+"""Distributions whose version changes speed or answers."""
+
+
+def locate(path: str) -> str | None:
+    """The package's directory or wheel: ``path`` itself, the ``sglang`` in it, or a checkout's ``python/sglang``."""
+    if path.endswith(".whl") and os.path.isfile(path):
+        return path
+    for place in (path, os.path.join(path, "sglang"), os.path.join(path, "python", "sglang")):
+        if os.path.isfile(os.path.join(place, "__init__.py")) or os.path.isdir(os.path.join(place, "srt")):
+            return place
+    return None
+
+
+def own() -> str | None:
+    """The directory of the SGLang that ``import sglang`` would find here."""
+    spec = importlib.util.find_spec("sglang")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return places[0] if places else None
+
+
+def version_of(root: str) -> tuple[str | None, str | None]:
+    """Version and commit as ``_version.py`` and the packaging metadata beside it have them."""
+    text = _read(root, "_version.py") or _read(root, "version.py") or ""
+    version = re.search(r"^(?:__version__|version)\b[^\n'\"]*['\"]([^'\"]+)", text, re.MULTILINE)
+    commit = re.search(r"^(?:__commit_id__|commit_id)\b[^\n'\"]*['\"]g?([0-9a-f]{7,40})", text, re.MULTILINE)
+    found = version[1] if version else None
+    if found is None:
+        beside = root[: -len(".whl")] if root.endswith(".whl") else ""
+        named = re.search(r"sglang-([^-]+)", os.path.basename(beside))
+        found = named[1] if named else None
+    inside = re.search(r"\+g([0-9a-f]{7,40})", found or "")
+    return found, commit[1] if commit else inside[1] if inside else None
+
+
+def _read(root: str, name: str) -> str | None:
+    try:
+        if os.path.isfile(root):
+            with zipfile.ZipFile(root) as archive:
+                return archive.read(f"sglang/{name}").decode("utf-8", "replace")
+        with open(os.path.join(root, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def plugins(distributions: Iterable[metadata.Distribution]) -> list[dict[str, str]]:
+    """Entry points that SGLang loads into its server, with the directory of each one's package."""
+    found = []
+    for distribution in distributions:
+        for point in distribution.entry_points:
+            if point.group in _GROUPS:
+                package = point.value.split(":")[0].split(".")[0]
+                place = {
+                    "group": point.group,
+                    "name": point.name,
+                    "value": point.value,
+                    "root": _root_of(package),
+                }
+                found.append({**place, "distribution": f"{distribution.name} {distribution.version}"})
+    return sorted(found, key=lambda point: (point["group"], point["name"]))
+
+
+def _root_of(package: str) -> str:
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return ""
+    if spec is None:
+        return ""
+    return next(iter(spec.submodule_search_locations or []), spec.origin or "")
+
+
+def customized() -> list[str]:
+    """Modules that Python runs before any program: ``sitecustomize`` and ``usercustomize``, where there are some."""
+    found = [_root_of(name) for name in ("sitecustomize", "usercustomize")]
+    return [place for place in found if place]
+
+
+def look(arguments: Sequence[str]) -> dict[str, Any]:
+    """All of it; ``root`` is ``None`` when there is no SGLang."""
+    root = locate(arguments[0]) if arguments else own()
+    result: dict[str, Any] = {"root": root, "python": platform.python_version(), "executable": sys.executable}
+    if root is None:
+        return result
+    result["version"], result["commit"] = version_of(root)
+    if arguments:
+        return result
+    versions = {d.name.lower().replace("_", "-"): d.version for d in metadata.distributions() if d.name}
+    result["beside"] = {name: versions[name] for name in _BESIDE if name in versions}
+    result["plugins"] = plugins(metadata.distributions())
+    result["customized"] = customized()
+    result["environment"] = {
+        name: "***" if _SECRET.search(name) else value
+        for name, value in sorted(os.environ.items())
+        if _VARIABLES.search(name)
+    }
+    return result
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print what was found."""
+    print(json.dumps(look(arguments)))
