@@ -1,0 +1,76 @@
+"""What can be wrong with a modelled server, each thing at its neutral value: the inputs that faults change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEVER = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The healthy server by default. Fractions are losses: 0.2 means a fifth less."""
+
+    # what the command line resolves to
+    speculate_unasked: bool = False
+    ignore_speculation: bool = False
+    hollow_speculation: bool = False
+    """The configuration says EAGLE, decoding is plain."""
+    hidden_speculation: bool = False
+    """Decoding speculates, the configuration says it does not."""
+    flipped_defaults: tuple[tuple[str, str], ...] = ()
+    removed_flags: tuple[str, ...] = ()
+
+    # starting
+    hang_at_start: bool = False
+    out_of_memory: str = ""
+    """"" or the moment of it: "pools", "capture", "draft" (only when speculating)."""
+
+    # the speed of steps
+    slow_decode: float = 0.0
+    slow_batch: tuple[float, int] = (0.0, NEVER)
+    """(loss, from this batch size on)."""
+    slow_prefill: float = 0.0
+    draft_cost: float = 1.0
+    cuda_graph: bool = True
+    warmup: float = 1.0
+    warmup_length: float = 1.0
+    decay_per_minute: float = 0.0
+    throttle: float = 0.0
+    throttle_after_s: float = float(NEVER)
+
+    # drafts
+    acceptance_loss: float = 0.0
+    """How much shorter the acceptance length is, a fraction of it."""
+    draft_dead: bool = False
+    collapse_above: float = 2.0
+    """Above this share of the KV cache in use no draft is accepted."""
+
+    # cache and memory
+    reuse_while_speculating: bool = True
+    leak_tokens: int = 0
+    """KV tokens that each finished request leaves behind."""
+
+    # answers
+    garbage: str = ""
+    """"" or the lanes that answer rubbish: "all", "mtp"."""
+    early_stop: float = 0.0
+    """The share of the wanted output after which answers end, 0.0 for never."""
+
+    # what is said about it
+    renamed_keys: bool = False
+    dropped_keys: bool = False
+    usage_missing: bool = False
+    log_symptoms: bool = False
+    graph_in_log: bool = True
+
+    # the wire
+    recut_chunks: bool = False
+    truncate_after: int = NEVER
+    stall_s: float = 0.0
+    error_after: int = NEVER
+    html: bool = False
+
+    # its end
+    crash_after: int = NEVER
+    gpu_lost_after: int = NEVER

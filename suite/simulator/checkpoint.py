@@ -1,0 +1,62 @@
+"""The checkpoint directory as the server reads it: architecture, context length, and whether it has MTP heads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_HEADS = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
+
+
+class CheckpointError(Exception):
+    """The directory cannot be served; the text is what SGLang's last line would say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What config.json says."""
+
+    architecture: str
+    model_type: str
+    context_length: int
+    mtp_layers: int
+    eos_token_id: int
+    has_vision: bool
+    thinks: bool
+    """Does the model think before it answers unless told not to?"""
+
+
+def read(path: str) -> Checkpoint:
+    """Read a checkpoint directory; CheckpointError if there is none or it cannot be read."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"OSError: {path} is not a local folder and is not a valid model identifier listed on "
+            "'https://huggingface.co/models'"
+        )
+    config_file = folder / "config.json"
+    if not config_file.is_file():
+        raise CheckpointError(f"OSError: {path} does not appear to have a file named config.json.")
+    try:
+        config: dict[str, Any] = json.loads(config_file.read_text())
+    except ValueError:
+        raise CheckpointError(
+            f"OSError: It looks like the config file at '{config_file}' is not a valid JSON file."
+        ) from None
+    text = {**config, **config.get("text_config", {})}
+    model_type = str(config.get("model_type", "unknown"))
+    return Checkpoint(
+        architecture=(config.get("architectures") or ["Unknown"])[0],
+        model_type=model_type,
+        context_length=int(text.get("max_position_embeddings", 4096)),
+        mtp_layers=next((int(text[key]) for key in _HEADS if text.get(key)), 0),
+        eos_token_id=_first(text.get("eos_token_id", 0)),
+        has_vision="vision_config" in config,
+        thinks=model_type.startswith(("qwen3_5", "qwen3_next")),
+    )
+
+
+def _first(token: Any) -> int:
+    return int(token[0] if isinstance(token, list) else token)

@@ -1,0 +1,43 @@
+"""What kind of content a prompt asks for, from simple features of its text."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Kind = Literal["code", "maths", "json", "prose", "multilingual"]
+KINDS: tuple[Kind, ...] = ("code", "maths", "json", "prose", "multilingual")
+
+_JSON = re.compile(r"\bjson\b|\{\s*\"", re.IGNORECASE)
+_CODE = re.compile(
+    r"```|\bdef \w+\(|\b(?:python|javascript|typescript|rust|c\+\+|java|golang|sql|bash|code|function|class|method|"
+    r"implement|refactor|unit tests?|algorithm|compiler|program|script|api)\b",
+    re.IGNORECASE,
+)
+_MATHS = re.compile(
+    r"\b(?:prove|proof|theorem|lemma|equation|integral|derivative|matrix|polynomial|algebra|geometry|calculus|"
+    r"probability|arithmetic|maths?|mathematics|sum|solve|integers?|primes?|fractions?|calculate)\b|\d\s*[-+*/=^]\s*\d",
+    re.IGNORECASE,
+)
+_LANGUAGES = re.compile(
+    r"\b(?:translate|translation|french|german|spanish|italian|portuguese|chinese|japanese|korean|russian|arabic|hindi|"
+    r"turkish|polish|dutch|vietnamese|languages?)\b",
+    re.IGNORECASE,
+)
+
+
+def kind_of(text: str) -> Kind:
+    """The kind of answer a prompt asks for: the one most of whose features are there, prose if none is."""
+    text = text[-4000:]
+    foreign = sum(ord(character) > 0x2FF for character in text)
+    if foreign > 0.2 * max(1, len(text)):
+        return "multilingual"
+    score: dict[Kind, int] = {
+        "json": 2 * len(_JSON.findall(text)),
+        "code": len(_CODE.findall(text)),
+        "maths": len(_MATHS.findall(text)),
+        "multilingual": len(_LANGUAGES.findall(text)),
+        "prose": 0,
+    }
+    best = max(score, key=lambda kind: score[kind])
+    return best if score[best] else "prose"
