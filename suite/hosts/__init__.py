@@ -16,6 +16,7 @@ from suite.hosts.errors import (
     UnknownHostKey,
 )
 from suite.hosts.local import LocalHost
+from suite.hosts.ssh import SSHHost
 
 __all__ = [
     "ChangedHostKey",
@@ -30,6 +31,7 @@ __all__ = [
     "LoginRefused",
     "NoSuchFile",
     "Running",
+    "SSHHost",
     "UnknownHostKey",
     "open_host",
 ]
@@ -43,4 +45,4 @@ def open_host(host: config.Host) -> Host:
     """
     if host.is_local:
         return LocalHost(host.name)
-    raise NotImplementedError
+    return SSHHost(host)

@@ -53,7 +53,7 @@ class LocalHost(Host):
             _kill_group(process)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            raise CommandTimeout(f"{argv[0]} did not end within {timeout_s:g} s on {self.name}") from None
+            raise CommandTimeout(f"{argv[0]} did not end in time ({timeout_s:g} s) on {self.name}") from None
         return Completed(tuple(argv), process.returncode, _text(out), _text(err))
 
     def start(

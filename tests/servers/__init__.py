@@ -1,0 +1,1 @@
+"""Tests of launching servers, and of ending them wholly."""
