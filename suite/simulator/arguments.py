@@ -145,7 +145,7 @@ def _options(row: dict[str, Any]) -> dict[str, Any]:
         return options | {"action": "store_true"}
     if kind == "optional-switch":
         return options | {"action": argparse.BooleanOptionalAction}
-    options["type"] = {"int": _whole_number, "float": float, "json": json.loads}.get(kind, str)
+    options["type"] = {"int": int, "size": _size, "float": float, "json": json.loads}.get(kind, str)
     for key in ("choices", "nargs", "const"):
         if key in row:
             options[key] = row[key]
@@ -154,7 +154,7 @@ def _options(row: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _whole_number(text: str) -> int:
-    """An int, or one with an SI or IEC suffix: 25.6k, 8Ki."""
+def _size(text: str) -> int:
+    """A whole number, or one with an SI or IEC suffix: 25.6k, 8Ki."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)", text.strip())
     return int(Decimal(match[1]) * _SUFFIXES[match[2]]) if match else int(text)

@@ -18,6 +18,8 @@ class Behaviour:
     """The configuration says EAGLE, decoding is plain."""
     hidden_speculation: bool = False
     """Decoding speculates, the configuration says it does not."""
+    start_headless: bool = False
+    """Start speculating although the checkpoint has no MTP layers, with a draft of uninitialised weights."""
     flipped_defaults: tuple[tuple[str, str], ...] = ()
     removed_flags: tuple[str, ...] = ()
 

@@ -33,8 +33,8 @@ def read(path: str) -> Checkpoint:
     folder = Path(path)
     if not folder.is_dir():
         raise CheckpointError(
-            f"OSError: {path} is not a local folder and is not a valid model identifier listed on "
-            "'https://huggingface.co/models'"
+            f"OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. "
+            "Use `repo_type` argument if needed."
         )
     config_file = folder / "config.json"
     if not config_file.is_file():

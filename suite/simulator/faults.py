@@ -70,6 +70,8 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("mtp-hollow", "", "", "/server_info says EAGLE, decoding is plain", lambda b, _: replace(b, hollow_speculation=True)),
     Fault("mtp-hidden", "", "", "speculation works without being asked for, /server_info says it is off",
           lambda b, _: replace(b, speculate_unasked=True, hidden_speculation=True)),
+    Fault("headless-draft", "", "", "with NEXTN a checkpoint without MTP layers starts all the same, its draft random (SGLang 0.5.23 does)",
+          lambda b, _: replace(b, start_headless=True)),
     # drafts
     Fault("draft-dead", "", "", "no draft is ever accepted: acceptance length 1.0", lambda b, _: replace(b, draft_dead=True)),
     Fault("draft-partial", "loss", "0.12", "draft loaded without part of its weights: acceptance length shorter by this fraction",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from suite.simulator import arguments as command_line
 from suite.simulator import checkpoint as checkpoints
-from suite.simulator import faults, logs, profiles
+from suite.simulator import faults, gpu_state, logs, profiles
 from suite.simulator.behaviour import Behaviour
 from suite.simulator.checkpoint import Checkpoint
 from suite.simulator.profiles import Profile
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     import uvicorn
 
     from suite.simulator.service import Service
-
-_PORT_TAKEN = (
-    "[Errno {number}] error while attempting to bind on address ('{host}', {port}): address already in use"
-)
 
 
 def main(argv: list[str]) -> int:
@@ -48,14 +44,26 @@ def main(argv: list[str]) -> int:
         logs.raw(f"Traceback (most recent call last):\n{error}")
         return 1
     except LaunchError as error:
-        for line in error.lines:
-            logs.raw(line)
-        return 1
+        return give_up(error)
     from suite.simulator.service import Service
 
     service = Service(arguments, checkpoint, profile, resolved, odd, start_s)
-    with listener:
-        return asyncio.run(serve(service, listener))
+    try:
+        with listener:
+            return asyncio.run(serve(service, listener))
+    finally:
+        gpu_state.remove(service.gpu_state_file)
+
+
+def give_up(error: LaunchError) -> int:
+    """Write the last lines; where a child process would have died of it, end as the parent then does: by SIGKILL."""
+    for line in error.lines:
+        logs.raw(line)
+    if not error.in_child:
+        return 1
+    logs.write("Received sigquit from a child process. It usually means the child failed.")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 1
 
 
 def load(
@@ -130,7 +138,7 @@ def _out_of_memory_if(due: bool, what: str) -> None:
             "Possible solutions:",
             "1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)",
             "2. set --cuda-graph-max-bs-decode to a smaller value (e.g., 16)",
-            "Received sigquit from a child process. It usually means the child failed.",
+            in_child=True,
         )
 
 
@@ -143,8 +151,9 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
+        reason = (error.strerror or str(error)).lower()
         raise LaunchError(
-            "ERROR:    " + _PORT_TAKEN.format(number=error.errno, host=host, port=port)
+            f"ERROR:    [Errno {error.errno}] error while attempting to bind on address ('{host}', {port}): {reason}"
         ) from None
     return listener
 
@@ -160,6 +169,7 @@ async def serve(service: Service, listener: socket.socket) -> int:
     serving = loop.create_task(server.serve(sockets=[listener]))
     await asyncio.sleep(service.start_s * 0.1)
     service.start()
+    show_gpus(service)
     logs.write("The server is fired up and ready to roll!")
     await ending.wait()
     logs.write("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
@@ -171,6 +181,17 @@ async def serve(service: Service, listener: socket.socket) -> int:
     await serving
     logs.write(f"INFO:     Finished server process [{os.getpid()}]")
     return 0
+
+
+def show_gpus(service: Service) -> None:
+    """Write what nvidia-smi would show, now and when throttling sets in."""
+    used_gb = service.profile.gpu_memory_gb * service.resolved.settings["mem_fraction_static"]
+    state = gpu_state.healthy(service.resolved.settings["tp_size"], used_gb, service.profile.gpu_memory_gb)
+    gpu_state.write(service.gpu_state_file, state)
+    if service.behaviour.throttle:
+        hot = gpu_state.throttled(state, service.behaviour.throttle)
+        wait_s = service.behaviour.throttle_after_s
+        asyncio.get_running_loop().call_later(wait_s, gpu_state.write, service.gpu_state_file, hot)
 
 
 def _server(service: Service) -> uvicorn.Server:

@@ -21,11 +21,15 @@ _ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSP
 
 
 class LaunchError(Exception):
-    """The server cannot start; `lines` are the last ones of its log, as SGLang writes them."""
+    """The server cannot start; `lines` are the last ones of its log, as SGLang writes them.
 
-    def __init__(self, *lines: str) -> None:
+    `in_child`: SGLang meets this in a scheduler process, whose death the parent answers by killing itself.
+    """
+
+    def __init__(self, *lines: str, in_child: bool = False) -> None:
         super().__init__(lines[-1])
         self.lines = lines
+        self.in_child = in_child
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ def _speculate(
             '  File "sglang/srt/model_loader/loader.py", line 0, in load_model',
             f"ValueError: {checkpoint.architecture} checkpoint declares no MTP layers (mtp_num_hidden_layers): "
             "the draft model for speculative decoding cannot be loaded from it.",
+            in_child=True,
         )
     if not odd.hidden_speculation:
         settings["speculative_algorithm"] = algorithm
@@ -153,7 +158,14 @@ def _chain(settings: dict[str, Any], checkpoint: Checkpoint) -> tuple[int, int, 
                 "AssertionError",
             )
         return (5, 4, 8) if checkpoint.architecture in DEEP else (3, 1, 4)
-    return steps, topk or 1, tokens if tokens is not None else steps + 1
+    if topk is None:  # seen with 0.5.23: steps without topk do not get a default topk
+        raise LaunchError(
+            "Traceback (most recent call last):",
+            '  File "sglang/srt/arg_groups/speculative_hook.py", line 0, in _handle_eagle_family',
+            "    cfg.speculative_eagle_topk > 1",
+            "TypeError: '>' not supported between instances of 'NoneType' and 'int'",
+        )
+    return steps, topk, tokens if tokens is not None else steps + 1
 
 
 def _limits(
@@ -170,6 +182,7 @@ def _limits(
             "Traceback (most recent call last):",
             "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. "
             f"Current value: self.server_args.mem_fraction_static={fraction}",
+            in_child=True,
         )
     if settings["max_total_tokens"]:
         tokens = min(tokens, settings["max_total_tokens"])

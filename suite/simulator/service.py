@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from random import Random
 
-from suite.simulator import logs
+from suite.simulator import gpu_state, logs
 from suite.simulator.acceptance import Agreement, ForcedAgreement, factor_for_loss, temperature_factor
 from suite.simulator.answers import Answer
 from suite.simulator.arguments import Arguments
@@ -59,6 +59,7 @@ class Service:
         self.resolved = resolved
         self.behaviour = odd
         self.start_s = start_s
+        self.gpu_state_file = own.gpu_state or os.environ.get(gpu_state.VARIABLE)
         self.ready = False
         self.started_s = time.monotonic()
         self.wall_offset_s = time.time() - time.monotonic()
@@ -200,15 +201,17 @@ class Service:
         factor = self._launch_acceptance * temperature_factor(sampling.temperature)
         if odd.acceptance_loss:
             factor *= factor_for_loss(answer.kind, steps, odd.acceptance_loss)
-        if odd.draft_dead:
-            factor = 0.0
+        dead = odd.draft_dead or not self.checkpoint.mtp_layers
         natural_end = 0 if odd.garbage else answer.natural_end
-        return Agreement(answer.seed, answer.kind, steps, factor, None if odd.draft_dead else natural_end)
+        return Agreement(
+            answer.seed, answer.kind, steps, 0.0 if dead else factor, None if dead else natural_end
+        )
 
     def _end_if_due(self) -> None:
         """Faults that end the server: as SGLang does it, the parent kills itself when a child has died."""
         if self._requests > self.behaviour.gpu_lost_after:
             logs.gpu_lost()
+            gpu_state.write(self.gpu_state_file, gpu_state.healthy(1, 0.0, 0.0) | {"lost": True})
         elif self._requests > self.behaviour.crash_after:
             logs.scheduler_crash()
         else:
