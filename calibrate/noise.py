@@ -81,8 +81,8 @@ def _session(
     noise: Noise, layout: Layout, shape: tuple[int, int], launches: int, rng: np.random.Generator
 ) -> Array:
     g = len(layout.columns)
-    follows = np.array([c.kind != "count" for c in layout.columns], dtype=float)
-    scale = np.array(noise.scales or (1.0,) * g)
+    follows = layout.machine.astype(float)
+    scale = np.array(noise.scales or (1.0,) * g) * follows
     shared = rng.standard_normal((*shape, 1)) * np.sqrt(noise.session_shared)
     own = rng.standard_normal((*shape, g)) * np.sqrt(1 - noise.session_shared)
     session = noise.session * (shared * layout.machine + own * follows)
@@ -93,9 +93,35 @@ def _session(
     level = session[:, :, None, :] + noise.launch * scale * launch
     if noise.drift:
         level = level + _drift(noise, layout, shape, launches, rng)
-    return np.asarray(
-        level[..., None] + noise.cv * scale[:, None] * _rounds(noise, (*level.shape, ROUNDS), rng)
-    )
+    rounds = level[..., None] + noise.cv * scale[:, None] * _rounds(noise, (*level.shape, ROUNDS), rng)
+    return _derive(np.asarray(rounds), layout, rng)
+
+
+def _derive(rounds: Array, layout: Layout, rng: np.random.Generator) -> Array:
+    """Columns that are not measurements of their own: copies, the ratio of two arms, acceptance from counts."""
+    first: dict[tuple[str, str, str], int] = {}
+    for i, column in enumerate(layout.columns):
+        if column.kind == "count":
+            rounds[..., i, :] += _acceptance(rounds[..., i, :].shape, rng)
+        elif column.kind == "ratio":
+            off, on = (next(j for j in layout.speakers("decode") if layout.arm[j] == a) for a in (0, 1))
+            rounds[..., i, :] = rounds[..., on, :] - rounds[..., off, :]
+        else:
+            source = first.setdefault((column.question, column.arm, column.kind), i)
+            rounds[..., i, :] = rounds[..., source, :]
+    return rounds
+
+
+def _acceptance(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """-ln of 1 + correct drafts / verify steps: eight requests a round, 80 steps each, three drafts a step.
+
+    A draft counts only if those before it did: 0 to 3 correct ones with chance 0.8 each.
+    """
+    steps, chance = 8 * 80, 0.8
+    at_least = [rng.binomial(steps, chance, shape)]
+    for _ in range(2):
+        at_least.append(rng.binomial(at_least[-1], chance))
+    return np.asarray(-np.log1p(sum(at_least) / steps))
 
 
 def _drift(

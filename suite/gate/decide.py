@@ -199,7 +199,7 @@ def _within(u_base: Array, u_new: Array, layout: Layout, prior: Array | None, k:
     df = df_base.sum(axis=1) + df_new
     variance = (ss_base.sum(axis=1) + ss_new) / np.maximum(df, 1)
     floor = k * FLOOR**2
-    shrunk = squeeze(variance, df, cap=CAP_WITHIN * _breadth(layout), use=variance > floor)
+    shrunk = _squeeze(layout, variance, df, CAP_WITHIN, variance > floor)
     stated = k * (prior if prior is not None else np.full(df.shape, OWN_PRIOR**2))
     return Shrunk(
         np.maximum(np.where(df > 0, shrunk.variance, stated), floor),
@@ -207,10 +207,14 @@ def _within(u_base: Array, u_new: Array, layout: Layout, prior: Array | None, k:
     )
 
 
-def _breadth(layout: Layout) -> float:
-    """How far the full cap of shrinking is deserved: all of it with ten columns that are not copies."""
-    distinct = {(c.question, c.arm, c.kind) for c in layout.columns}
-    return float(np.clip((len(distinct) - 2) / 8, 0.0, 1.0))
+def _squeeze(layout: Layout, variance: Array, df: Array, cap: float, use: NDArray[np.bool_]) -> Shrunk:
+    """Shrink within each family; the full cap is deserved by ten columns that are no copies of each other."""
+    whole = Shrunk(variance, df)
+    for family in layout.families():
+        speak = family & layout.speaks
+        breadth = float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
+        whole = squeeze(*whole, cap=cap * breadth, fit=use & speak, use=use & family)
+    return whole
 
 
 def _own_variance(parts: _Parts) -> tuple[Array, Array, Array]:
@@ -223,7 +227,7 @@ def _own_variance(parts: _Parts) -> tuple[Array, Array, Array]:
     pooled = ~layout.machine | (layout.n_controls() > 0)
     negligible = (FLOOR * np.sqrt(parts.k)) ** 2
     use = pooled & (v > negligible) & parts.many
-    shrunk = squeeze(v, spare_df, cap=CAP_BETWEEN * _breadth(layout), use=use)
+    shrunk = _squeeze(layout, v, spare_df, CAP_BETWEEN, use)
     grow = 1 + 1 / s
     spare = np.maximum(parts.h - 1 / parts.launches, 0.0)
     short = np.maximum(1 / parts.launches - parts.h, 0.0)
@@ -234,7 +238,7 @@ def _own_variance(parts: _Parts) -> tuple[Array, Array, Array]:
     several = np.where(bound, floor, learned) + u.variance * short
     df = satterthwaite(
         [
-            (np.where(bound, floor, seen), np.where(bound, u.df, shrunk.df)),
+            (np.where(bound, floor, seen), np.where(bound, np.minimum(2 * shrunk.df, u.df), shrunk.df)),
             (u.variance * np.maximum(spare, short), u.df),
         ],
         several,

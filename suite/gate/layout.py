@@ -37,6 +37,7 @@ class Layout:
     arms: tuple[str, ...] = field(init=False)
     arm: NDArray[np.intp] = field(init=False)
     machine: NDArray[np.bool_] = field(init=False)
+    speaks: NDArray[np.bool_] = field(init=False)
     gated: NDArray[np.bool_] = field(init=False)
     margin: Array = field(init=False)
     controls: tuple[NDArray[np.intp], ...] = field(init=False)
@@ -49,24 +50,25 @@ class Layout:
         self._set("machine", np.array([c.kind in MACHINE_KINDS for c in columns], dtype=bool))
         self._set("gated", np.array([c.gated for c in columns], dtype=bool))
         self._set("margin", np.log1p([c.margin for c in columns]))
-        speakers = self._speakers()
-        self._set("controls", tuple(speakers[self.arm[speakers] != a] for a in range(len(arms))))
+        first: dict[tuple[str, str, str], int] = {}
+        for i in sorted(range(len(columns)), key=lambda i: not columns[i].gated):
+            first.setdefault((columns[i].question, columns[i].arm, columns[i].kind), i)
+        self._set("speaks", np.isin(np.arange(len(columns)), list(first.values())))
+        spoken = self.speakers()
+        self._set("controls", tuple(spoken[self.arm[spoken] != a] for a in range(len(arms))))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
-    def _speakers(self) -> NDArray[np.intp]:
-        first: dict[tuple[str, str, str], int] = {}
-        for i in sorted(range(len(self.columns)), key=lambda i: not self.columns[i].gated):
-            c = self.columns[i]
-            if self.machine[i]:
-                first.setdefault((c.question, c.arm, c.kind), i)
-        return np.array(sorted(first.values()), dtype=np.intp)
-
     def speakers(self, kind: Kind | None = None) -> NDArray[np.intp]:
         """Columns that speak for their series: of one kind, or of both kinds that follow the machine."""
-        spoken = self._speakers()
-        return np.array([i for i in spoken if kind in (None, self.columns[i].kind)], dtype=np.intp)
+        kinds = MACHINE_KINDS if kind is None else (kind,)
+        return np.flatnonzero(self.speaks & np.array([c.kind in kinds for c in self.columns]))
+
+    def families(self) -> list[NDArray[np.bool_]]:
+        """Columns whose variances are alike enough to learn from each other: machine speed, counts, ratios."""
+        ratio = np.array([c.kind == "ratio" for c in self.columns])
+        return [mask for mask in (self.machine, ~self.machine & ~ratio, ratio) if mask.any()]
 
     def n_controls(self) -> Array:
         """For each column, how many controls it has (0 for counts and ratios)."""

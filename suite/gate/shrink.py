@@ -71,14 +71,18 @@ class Shrunk(NamedTuple):
     df: Array
 
 
-def squeeze(variance: Array, df: Array, *, cap: Array | float, use: NDArray[np.bool_]) -> Shrunk:
+def squeeze(
+    variance: Array, df: Array, *, cap: float, fit: NDArray[np.bool_], use: NDArray[np.bool_]
+) -> Shrunk:
     """Empirical Bayes: each variance (last axis: metrics) moves towards what the metrics have in common.
 
     A scaled inverse chi-square prior is fitted by moments of the log variances (Smyth 2004, doi:10.2202/
-    1544-6115.1027; limma's fitFDist), worth at most `cap` degrees of freedom. Only entries with `use` take part;
-    the others come back as they are. Fewer than three of them cannot tell how far variances differ: no shrinking.
+    1544-6115.1027; limma's fitFDist), worth at most `cap` degrees of freedom. It is fitted to the entries with
+    `fit` and applied to those with `use`; the others come back as they are. Fewer than three entries cannot tell
+    how far variances differ: no shrinking.
     """
-    use = use & (df > 0) & (variance > 0)
+    able = (df > 0) & (variance > 0)
+    apply, use = use & able, fit & able
     n = use.sum(axis=-1, keepdims=True)
     safe_df = np.where(use, df, 1.0)
     safe_var = np.where(use, variance, 1.0)
@@ -98,7 +102,7 @@ def squeeze(variance: Array, df: Array, *, cap: Array | float, use: NDArray[np.b
     prior_df = np.where(n >= 3, np.minimum(prior_df, cap), 0.0)
     total = prior_df + df
     shrunk = (prior_df * prior + df * variance) / np.where(total > 0, total, 1.0)
-    return Shrunk(np.where(use, shrunk, variance), np.where(use, total, df))
+    return Shrunk(np.where(apply, shrunk, variance), np.where(apply, total, df))
 
 
 def satterthwaite(parts: list[tuple[Array, Array]], total: Array) -> Array:
