@@ -212,8 +212,8 @@ class Target(_Table):
 
     def arm_env(self, arm: Arm) -> dict[str, str]:
         """The variables set for ``arm``; an empty text in the arm removes the target's variable."""
-        merged = {**self.env, **arm.env}
-        return {name: value for name, value in merged.items() if value != ""}
+        kept = {name: value for name, value in self.env.items() if name not in arm.env}
+        return {**kept, **{name: value for name, value in arm.env.items() if value != ""}}
 
 
 class Suite(_Table):
