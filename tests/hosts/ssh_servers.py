@@ -95,6 +95,13 @@ def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"sshd does not listen: {log.read_text()}")
 
 
+class _Forwards(asyncssh.SSHServer):
+    """Lets a client reach any port, as sshd does by default."""
+
+    def connection_requested(self, host: str, port: int, from_host: str, from_port: int) -> bool:
+        return True
+
+
 @contextlib.contextmanager
 def pure_python(directory: Path) -> Iterator[SSHServer]:
     """asyncssh's server, in a thread: commands go through /bin/sh as sshd would put them."""
@@ -105,22 +112,12 @@ def pure_python(directory: Path) -> Iterator[SSHServer]:
     thread.start()
 
     async def handle(process: asyncssh.SSHServerProcess[bytes]) -> None:
-        child = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            process.command or "true",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
-        code = await child.wait()
-        await process.stdout.drain()
-        if code < 0:
-            process.exit_with_signal("KILL")
-        else:
-            process.exit(code)
+        command = ["/bin/sh", "-c", process.command or "true"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        child = subprocess.Popen(command, start_new_session=True, **pipes)
+        await process.redirect(child.stdin, child.stdout, child.stderr)
+        code = await asyncio.get_running_loop().run_in_executor(None, child.wait)
+        process.exit(code if code >= 0 else 128 - code)
 
     async def serve() -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
@@ -128,6 +125,7 @@ def pure_python(directory: Path) -> Iterator[SSHServer]:
             port,
             server_host_keys=[str(directory / "host")],
             authorized_client_keys=str(directory / "authorized_keys"),
+            server_factory=_Forwards,
             process_factory=handle,
             sftp_factory=True,
             encoding=None,
