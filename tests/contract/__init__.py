@@ -1,0 +1,1 @@
+"""The simulator held to real SGLang: the same questions, answers of the same shape."""
