@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -10,11 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import asyncssh
-
 from suite import config
-from suite.hosts.errors import HostError, HostUnreachable
-from suite.hosts.ssh_connect import connect
+from suite.hosts.errors import HostUnreachable
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +26,7 @@ class Tunnel:
         """
         # ends with its input, so also when this process is killed
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "suite.hosts.tunnel"],
+            [sys.executable, "-m", "suite.hosts.tunnel_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -63,31 +59,3 @@ class Tunnel:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-async def _serve(host: config.Host, address: str, port: int) -> None:
-    try:
-        connection = await connect(host)
-        listener = await connection.forward_local_port("127.0.0.1", 0, address, port)
-    except (HostError, OSError, asyncssh.Error) as error:
-        print(json.dumps({"error": str(error)}), flush=True)
-        return
-    print(json.dumps({"port": listener.get_port()}), flush=True)
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
-    )
-    over = asyncio.create_task(reader.read())
-    broken = asyncio.create_task(connection.wait_closed())
-    await asyncio.wait([over, broken], return_when=asyncio.FIRST_COMPLETED)
-    connection.abort()
-
-
-def main() -> None:
-    """Read the order from the input, answer with the port, and tunnel until the input ends."""
-    order = json.loads(os.read(0, 65536))
-    asyncio.run(_serve(config.Host(**order["host"]), order["address"], order["port"]))
-
-
-if __name__ == "__main__":
-    main()
