@@ -37,7 +37,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _COPY = re.compile(
     r"\b(?:(?:repeat|copy|echo)\b|(?:say|write|output|print|answer|reply|respond)(?: with)? "
     r"(?:exactly|only|just|verbatim|the following|this)\b)[^\"'`:\n]*"
-    r"(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)'|`(?P<tick>[^`]+)`|:\s*(?P<rest>\S[^\n]*))",
+    r"(?:(?::\s*)?(?:\"(?P<double>[^\"]+)\"|(?<!\w)'(?P<single>[^']+)'|`(?P<tick>[^`]+)`)|:\s*(?P<rest>\S[^\n]*))",
     re.IGNORECASE,
 )
 _MANY = re.compile(r"\b(?:array|lists?|records|rows|entries|long|detailed|many|\d{2,})\b", re.IGNORECASE)

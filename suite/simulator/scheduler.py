@@ -203,7 +203,7 @@ class Scheduler:
             correct = 0
             if speculation is not None:
                 factor = lost * context_factor(sequence.held_tokens)
-                correct = sequence.drafts.accepted(sequence.output_tokens, factor)
+                correct = sequence.drafts.accepted(sequence.verifications, sequence.output_tokens, factor)
                 sequence.count_verification(correct)
                 step.drafts_proposed += speculation.steps
                 step.drafts_correct += correct

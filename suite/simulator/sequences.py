@@ -10,9 +10,9 @@ from suite.simulator.prompts import BLOCK_TOKENS, Prompt, blocks_of
 
 
 class Drafts(Protocol):
-    """Says how many drafts are accepted in the step whose first draft stands at a position of the answer."""
+    """Says how many drafts a verify step accepts, by its number and the position of its first draft."""
 
-    def accepted(self, position: int, context_factor: float) -> int: ...
+    def accepted(self, step: int, position: int, context_factor: float) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
