@@ -90,7 +90,14 @@ class _Parts:
     @property
     def launch_share(self) -> Array:
         """Of the variance between launches, what the difference of the two means keeps."""
-        return 1 / self.launches + self.h / self.sessions
+        return self.inverse_new + self.h / self.sessions
+
+    @property
+    def inverse_new(self) -> Array:
+        """1 / new launches, for the part of `within` that is the metric's own and the part that is its controls'."""
+        own = 1 / self.launches
+        beside = _beside(own, self.layout)
+        return own / self.k + beside * (1 - 1 / self.k)
 
 
 def decide(
@@ -181,6 +188,15 @@ def _controls(x: Array, layout: Layout) -> Array:
     return result
 
 
+def _beside(x: Array, layout: Layout) -> Array:
+    """For each column the mean of `x` over its controls; its own where it has none."""
+    result = np.array(x)
+    for a, controls in enumerate(layout.controls):
+        if len(controls):
+            result[:, (layout.arm == a) & layout.machine] = x[:, controls].mean(axis=1, keepdims=True)
+    return result
+
+
 def _ratio_cost(layout: Layout) -> Array:
     return np.array([2.0 if c.kind == "ratio" else 1.0 for c in layout.columns])
 
@@ -229,8 +245,8 @@ def _own_variance(parts: _Parts) -> tuple[Array, Array, Array]:
     use = pooled & (v > negligible) & parts.many
     shrunk = _squeeze(layout, v, spare_df, CAP_BETWEEN, use)
     grow = 1 + 1 / s
-    spare = np.maximum(parts.h - 1 / parts.launches, 0.0)
-    short = np.maximum(1 / parts.launches - parts.h, 0.0)
+    spare = np.maximum(parts.h - parts.inverse_new, 0.0)
+    short = np.maximum(parts.inverse_new - parts.h, 0.0)
     seen = np.maximum(shrunk.variance, negligible) * grow
     learned = seen - u.variance * spare
     floor = parts.own_noise * parts.launch_share
@@ -293,7 +309,7 @@ def _raw_variance(parts: _Parts, own_var: Array, own_df: Array) -> tuple[Array, 
     grow = 1 + 1 / parts.sessions
     floor = parts.own_noise * parts.launch_share
     v = np.nansum(parts.dev**2, axis=1) / np.maximum(parts.session_df, 1)
-    spare = np.maximum(parts.h - 1 / parts.launches, 0.0) * parts.own_noise
+    spare = np.maximum(parts.h - parts.inverse_new, 0.0) * parts.own_noise
     learned = np.maximum(np.maximum(v, FLOOR**2) * grow - spare, floor)
     stated = (OWN_PRIOR**2 + COMMON_PRIOR**2) * grow + floor
     many = parts.many

@@ -19,6 +19,7 @@ from suite.gate.values import bad_value, launch_log, set_aside, untrusted
 from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, change_line, percent
 
 FIRST_LOOK_SHARE = 0.5
+SHOWN_CHANGES = 3
 
 
 def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgement:
@@ -46,11 +47,13 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
         if not rule.gated and key not in informational:
             informational[key] = case.alone(key)
     left = session.plan.look_launches[len(looks) :]
+    undecided = {k[:2] for k, v in verdicts.items() if v.word == "inconclusive"} if left else set()
     return Judgement(
         verdicts=dict(sorted(verdicts.items())),
         informational=dict(sorted(informational.items())),
         changes=case.changes(),
-        undecided=sorted({k[:2] for k, v in verdicts.items() if v.word == "inconclusive"}) if left else [],
+        undecided=sorted(undecided),
+        extend=sorted({(question, s.arm) for question, _ in undecided for s in session.series}),
         next_launches=left[0] if left else None,
         notes=notes,
     )
@@ -118,7 +121,7 @@ class _Case:
         """The rule of every metric that has a value now, or had one in the baseline."""
         rules = {}
         for where, series in self.series.items():
-            for name in {*_measured(series.launches), *self.recorded(where)}:
+            for name in {*_spoken_of(series.launches), *self.recorded(where)}:
                 rule = self.book.of(name, series.arm)
                 if rule is not None:
                     rules[Key(*where, name)] = rule
@@ -184,7 +187,11 @@ class _Case:
         rule = self.rules[key]
         logs = [launch_log(launch, key.metric) for launch in self.series[key[:2]].launches]
         logs = [x for x in logs if not math.isnan(x)]
-        return Estimate(rule.label, rule.unit, round_value(math.exp(np.mean(logs))) if logs else None)
+        if logs:
+            return Estimate(rule.label, rule.unit, round_value(math.exp(np.mean(logs))))
+        rounds = [r for launch in self.series[key[:2]].launches for r in launch.rounds.get(key.metric, [])]
+        told = [v for v in rounds if v is not None]
+        return Estimate(rule.label, rule.unit, round_value(float(np.mean(told))) if told else None)
 
     def changes(self) -> dict[tuple[str, str], str]:
         """What differs in the subject of each series: the change under test."""
@@ -198,8 +205,24 @@ class _Case:
         return result
 
 
+def _spoken_of(launches: list[Launch]) -> set[str]:
+    return {
+        name
+        for launch in launches
+        for name, rounds in launch.rounds.items()
+        if any(v is not None for v in rounds)
+    }
+
+
 def _measured(launches: list[Launch]) -> set[str]:
     return {n for launch in launches for n in launch.rounds if not math.isnan(launch_log(launch, n))}
+
+
+def _shortened(changes: str) -> str:
+    """The first few changes; all of them are in the judgement."""
+    first = changes.split("; ")
+    more = len(first) - SHOWN_CHANGES
+    return "; ".join(first[:SHOWN_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _say(value: object) -> str:
@@ -288,7 +311,7 @@ class _Reading:
             )
         changes = self.case.changes().get(self.key[:2])
         if changes:
-            parts.append(f"under test: {changes}")
+            parts.append(f"under test: {_shortened(changes)}")
         aside = set_aside(self.case.series[self.key[:2]])
         if aside:
             parts.append(f"{aside} rounds set aside")

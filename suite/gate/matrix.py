@@ -63,8 +63,19 @@ def build(
         launches = series[key[:2]].launches
         new[0, : len(launches), g] = _logs(launches, key.metric, direction)
         prior[0, g] += _round_variance(launches, key.metric)
-    columns = tuple(Column(k.question, k.arm, rules[k].kind, rules[k].gated, rules[k].margin) for k in keys)
+    columns = tuple(
+        Column(source, k.arm, rules[k].kind, rules[k].gated, rules[k].margin)
+        for k, source in zip(keys, _sources(keys, new), strict=True)
+    )
     return Matrix(keys, Layout(columns), base, new, generation, prior)
+
+
+def _sources(keys: tuple[Key, ...], new: Array) -> list[str]:
+    """The question that each column was measured for: rounds played once and used for two questions are one."""
+    first: dict[tuple[str, str, bytes], str] = {}
+    return [
+        first.setdefault((k.arm, k.metric, new[0, :, g].tobytes()), k.question) for g, k in enumerate(keys)
+    ]
 
 
 def _logs(launches: list[Launch], metric: str, direction: float) -> list[float]:

@@ -6,6 +6,7 @@ launch holds for each metric one value a round. All values are in SI units (seco
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -134,7 +135,21 @@ def _rounded(series: Series) -> Series:
         )
         for launch in series.launches
     ]
-    return msgspec.structs.replace(series, launches=launches)
+    return msgspec.structs.replace(
+        series, launches=launches, identity=plain_facts(series.identity), subject=plain_facts(series.subject)
+    )
+
+
+def plain_facts(facts: Mapping[str, object]) -> Facts:
+    """Facts in order of their keys; a list or table becomes its JSON text, so that every value is one scalar."""
+    return {
+        key: value if value is None or isinstance(value, str | int | float | bool) else _as_text(value)
+        for key, value in sorted(facts.items())
+    }
+
+
+def _as_text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def check_session(session: Session) -> None:

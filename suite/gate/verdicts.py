@@ -71,6 +71,8 @@ class Judgement(msgspec.Struct, frozen=True):
 
     verdicts: of gated metrics; informational: estimates of the others; changes: what differs in the subject, by
     `question, arm`; undecided: (question, arm) of series that the next look could settle, empty if none is left;
+    extend: what to launch again for it: the undecided questions put to every arm, since an arm is judged beside the
+    others of its session;
     next_launches: launches an arm that the next look is taken at; notes: for the run as a whole.
     """
 
@@ -78,6 +80,7 @@ class Judgement(msgspec.Struct, frozen=True):
     informational: dict[Key, Estimate]
     changes: dict[tuple[str, str], str]
     undecided: list[tuple[str, str]]
+    extend: list[tuple[str, str]]
     next_launches: int | None
     notes: list[str]
 
