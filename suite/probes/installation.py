@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,6 +90,11 @@ class Scanned:
         return self.of("activation")
 
     @property
+    def resolutions(self) -> list[Site]:
+        """Places where an algorithm that was asked for (NEXTN) becomes another; local copies left out."""
+        return [site for site in self.of("alias") if site.kind != "variable"]
+
+    @property
     def blind(self) -> bool:
         """Is the setting declared nowhere? Then it has another name, and the scan proves nothing."""
         return not any(site.meaning == "declaration" and site.server for site in self.sites)
@@ -122,7 +128,11 @@ class CannotResolve:
 
 
 def look(
-    host: Host, python: Python = "python3", path: str | None = None, env: Mapping[str, str] | None = None
+    host: Host,
+    python: Python = "python3",
+    path: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
 ) -> Installation:
     """The SGLang of an interpreter on ``host``, or the package, checkout or wheel at ``path`` there.
 
@@ -130,7 +140,7 @@ def look(
         InstallationError: there is none.
         ProbeHostError: the interpreter could not be run.
     """
-    found = run_script(host, python, ["installed"], [path] if path else [], env=env)
+    found = run_script(host, python, ["installed"], [path] if path else [], env=env, cwd=cwd)
     if found["root"] is None:
         where = path or f"{found['executable']} (Python {found['python']})"
         raise InstallationError(
@@ -153,6 +163,7 @@ def scan(
     python: Python = "python3",
     path: str | None = None,
     env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
     timeout_s: float = 300.0,
 ) -> Scanned:
     """Read the whole source of the SGLang at hand, and of the plugins it would load.
@@ -161,11 +172,13 @@ def scan(
         InstallationError: there is none.
         ProbeHostError: the interpreter could not be run, or not in time.
     """
-    installation = look(host, python, path, env)
+    installation = look(host, python, path, env, cwd)
     roots = [installation.root, *(plugin.root for plugin in installation.plugins if plugin.root)]
     roots += list(installation.customized)
     modules = ["algorithm", "activation", "scan_source"]
-    found = run_script(host, python, modules, list(dict.fromkeys(roots)), timeout_s=timeout_s, env=env)
+    found = run_script(
+        host, python, modules, list(dict.fromkeys(roots)), timeout_s=timeout_s, env=env, cwd=cwd
+    )
     sites = tuple(Site(meaning=site.pop("class"), **site) for site in found["sites"])
     unread = tuple((item["file"], item["why"]) for item in found["unread"])
     return Scanned(installation, sites, unread, found["files"], found["parsed"])
@@ -185,11 +198,29 @@ def resolve(
     SGLang's ``prepare_server_args`` does it: construction resolves up to 0.5.16, ``resolve_once`` from
     0.5.20 on. Secret flags are left out of what is run, because the command line of a process can be read.
     """
-    argv = [module, *Flags({k: v for k, v in flags.items() if k not in SECRET_FLAGS}).argv()]
+    return resolve_all(host, python, [flags], env, cwd, module, timeout_s)[0]
+
+
+def resolve_all(
+    host: Host,
+    python: Python,
+    lines: Sequence[Flags],
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    module: str = "sglang.launch_server",
+    timeout_s: float = 180.0,
+) -> list[Resolved | Refused | CannotResolve]:
+    """As :func:`resolve`, of several command lines: SGLang, slow to import, is imported once."""
+    open_lines = [Flags({k: v for k, v in flags.items() if k not in SECRET_FLAGS}).argv() for flags in lines]
+    arguments = [module, json.dumps(open_lines)]
     try:
-        found = run_script(host, python, ["resolve_flags"], argv, timeout_s=timeout_s, env=env, cwd=cwd)
+        found = run_script(host, python, ["resolve_flags"], arguments, timeout_s=timeout_s, env=env, cwd=cwd)
     except ProbeHostError as error:
-        return CannotResolve(str(error), accepted=False)
+        return [CannotResolve(str(error), accepted=False)] * len(lines)
+    return [_outcome(outcome) for outcome in found]
+
+
+def _outcome(found: Mapping[str, Any]) -> Resolved | Refused | CannotResolve:
     if found["stage"] == "done":
         return Resolved(flatten(found["settings"]))
     if found["stage"] == "parse":

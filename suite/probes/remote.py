@@ -15,7 +15,6 @@ _PACKAGE = "suite.probes.on_host"
 _FOLDER = Path(__file__).parent / "on_host"
 _BOOT = """\
 import json, sys, types
-sys.path[:] = [p for p in sys.path if p]
 for name, text in json.load(sys.stdin):
     module = types.ModuleType(name)
     sys.modules[name] = module

@@ -93,7 +93,7 @@ def _read(root: str, name: str) -> str | None:
 
 def plugins(distributions: Iterable[metadata.Distribution]) -> list[dict[str, str]]:
     """Entry points that SGLang loads into its server, with the directory of each one's package."""
-    found = []
+    found: list[dict[str, str]] = []
     for distribution in distributions:
         for point in distribution.entry_points:
             if point.group in _GROUPS:
@@ -104,7 +104,9 @@ def plugins(distributions: Iterable[metadata.Distribution]) -> list[dict[str, st
                     "value": point.value,
                     "root": _root_of(package),
                 }
-                found.append({**place, "distribution": f"{distribution.name} {distribution.version}"})
+                point_of = {**place, "distribution": f"{distribution.name} {distribution.version}"}
+                if point_of not in found:  # a directory that stands twice in the path
+                    found.append(point_of)
     return sorted(found, key=lambda point: (point["group"], point["name"]))
 
 

@@ -1,42 +1,71 @@
-"""What this interpreter's SGLang makes of a command line, without starting a server.
+"""What this interpreter's SGLang makes of command lines, without starting a server.
 
-Arguments: the server's module, then its command line. Prints one line of JSON with ``stage``: how far it got
-(``import``, ``parse``, ``resolve``, ``done``), ``error`` where it stopped, ``settings`` when done.
+Arguments: the server's module, and a JSON list of command lines. Prints a JSON list of one table each: ``stage``
+is how far it got (``import``, ``parse``, ``resolve``, ``done``), ``error`` why it stopped there, ``settings``
+what came out. SGLang is imported once; each command line is resolved in a fork of its own, because resolving
+changes environment variables and globals.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import importlib
 import io
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+Outcome = dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what the command line resolves to; whatever SGLang itself prints goes to standard error."""
+    """Print what each command line resolves to; whatever SGLang itself prints goes to standard error."""
+    module, lines = arguments[0], json.loads(arguments[1])
     with contextlib.redirect_stdout(sys.stderr):
-        result = resolve(list(arguments[1:]))
-    print(json.dumps(result, default=str))
+        outcomes = _all("suite.simulator" if module == "suite.simulator" else "sglang.srt.server_args", lines)
+    print(json.dumps(outcomes, default=str))
 
 
-def resolve(argv: list[str]) -> dict[str, Any]:
-    """Import, parse, resolve; each may be where it ends."""
+def _all(name: str, lines: Sequence[Sequence[str]]) -> list[Outcome]:
     try:
-        module = importlib.import_module("sglang.srt.server_args")
+        importlib.import_module(name if name != "suite.simulator" else "suite.simulator.resolution")
     except BaseException as error:  # a CUDA library that calls exit, too
-        return {"stage": "import", "error": _said(error)}
-    said = io.StringIO()
+        return [{"stage": "import", "error": _said(error)}] * len(lines)
+    resolve: Callable[[list[str]], Outcome] = simulated if name == "suite.simulator" else resolved
+    return [_in_fork(resolve, list(line)) for line in lines]
+
+
+def _in_fork(resolve: Callable[[list[str]], Outcome], argv: list[str]) -> Outcome:
+    """``resolve(argv)`` in a child; a child that dies has resolved nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        with os.fdopen(writer, "w") as pipe, contextlib.suppress(BaseException):
+            json.dump(resolve(argv), pipe, default=str)
+        sys.stderr.flush()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
     try:
-        with contextlib.redirect_stderr(said):
-            _parse(module, argv)
-    except SystemExit:
-        return {"stage": "parse", "error": _last_line(said.getvalue())}
-    except BaseException as error:
-        return {"stage": "parse", "error": _said(error)}
+        outcome: Outcome = json.loads(text)
+    except ValueError:
+        return {"stage": "resolve", "error": "the process that resolved it died"}
+    return outcome
+
+
+def resolved(argv: list[str]) -> Outcome:
+    """SGLang's own: parse with its argparse, then resolve; either may be where it ends."""
+    module = importlib.import_module("sglang.srt.server_args")
+    refused = _refused(lambda: _parse(module, argv))
+    if refused:
+        return refused
     try:
         args = module.prepare_server_args(argv)
         if hasattr(args, "resolve_once"):  # 0.5.20 and later: construction alone leaves what was asked
@@ -46,13 +75,46 @@ def resolve(argv: list[str]) -> dict[str, Any]:
         return {"stage": "resolve", "error": _said(error)}
 
 
-def _parse(module: Any, argv: list[str]) -> None:
-    """argparse alone, because it needs neither a GPU nor the model."""
-    import argparse
+def simulated(argv: list[str]) -> Outcome:
+    """The same of the suite's simulator."""
+    command_line = importlib.import_module("suite.simulator.arguments")
+    refused = _refused(lambda: command_line.parse(argv))
+    if refused:
+        return refused
+    get: Callable[[str], Any] = lambda name: importlib.import_module(f"suite.simulator.{name}")  # noqa: E731
+    try:
+        arguments = command_line.parse(argv)
+        checkpoint = get("checkpoint").read(arguments.given["model_path"])
+        profile = get("profiles").load(arguments.own.profile)
+        odd = get("faults").behaviour_of(arguments.own.faults)
+        whole = get("resolution").resolve(arguments, checkpoint, profile, odd)
+        return {"stage": "done", "settings": whole.settings}
+    except BaseException as error:
+        return {"stage": "resolve", "error": _said(error)}
 
+
+def _refused(parse: Callable[[], object]) -> Outcome | None:
+    """What argparse said when it ended the program, or ``None``."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parse()
+    except SystemExit:
+        lines = [line.strip() for line in said.getvalue().splitlines() if line.strip()]
+        return {
+            "stage": "parse",
+            "error": (lines or ["the command line was refused without a word"])[-1][:1000],
+        }
+    except BaseException as error:
+        return {"stage": "parse", "error": _said(error)}
+    return None
+
+
+def _parse(module: Any, argv: list[str]) -> None:
+    """argparse alone, because it needs neither a GPU nor the model; a --config file is merged by SGLang later."""
     parser = argparse.ArgumentParser(prog="sglang")
     module.ServerArgs.add_cli_args(parser)
-    if "--config" not in argv:  # a file of arguments is merged by SGLang's own function
+    if "--config" not in argv:
         parser.parse_args(argv)
 
 
@@ -72,7 +134,7 @@ def _settings(args: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON would have it; tables of dataclasses and the like as dictionaries."""
+    """A value as JSON would have it; records as tables."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if hasattr(value, "__struct_fields__"):
@@ -86,8 +148,3 @@ def _plain(value: Any) -> Any:
 
 def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".strip()[:1000]
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:1000] if lines else "the command line was refused without a word"

@@ -30,7 +30,10 @@ Read = Callable[[], bytes]
 
 
 def files_of(root: str) -> Iterator[tuple[str, Read]]:
-    """Each file of a directory or wheel: its name from the root's parent on, and how to read it."""
+    """Each file of a directory, wheel or single module: its name from the root's parent on, and how to read it."""
+    if root.endswith(".py"):
+        yield os.path.basename(root), lambda: _bytes(root)
+        return
     if os.path.isfile(root):
         with zipfile.ZipFile(root) as archive:
             for name in archive.namelist():

@@ -1,0 +1,274 @@
+"""One look through nvidia-smi; missing, old, hanging and broken are outcomes with names, a lost card is one too."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from suite.hosts import CommandTimeout, Host, HostError
+
+FIELDS: Mapping[str, str] = {
+    "index": "index",
+    "uuid": "uuid",
+    "name": "name",
+    "bus": "pci.bus_id",
+    "compute_capability": "compute_cap",
+    "driver": "driver_version",
+    "persistence": "persistence_mode",
+    "temperature_c": "temperature.gpu",
+    "power_w": "power.draw",
+    "power_limit_w": "power.limit",
+    "power_default_w": "power.default_limit",
+    "sm_clock_mhz": "clocks.sm",
+    "sm_clock_max_mhz": "clocks.max.sm",
+    "memory_clock_mhz": "clocks.mem",
+    "reasons": "clocks_throttle_reasons.active",
+    "memory_used_mib": "memory.used",
+    "memory_total_mib": "memory.total",
+    "utilization_percent": "utilization.gpu",
+}
+"""What this suite calls a value, and nvidia-smi's field.
+
+``clocks_throttle_reasons`` is the name that drivers before 535 have; newer ones call it
+``clocks_event_reasons`` and still accept it (``nvidia-smi --help-query-gpu``).
+"""
+
+REASONS: Mapping[int, str] = {
+    0x1: "idle",
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal (software)",
+    0x40: "thermal (hardware)",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+"""Bits of the reasons' mask: ``nvmlClocksThrottleReason*`` in NVML's header."""
+
+_NEWER = {"clocks_throttle_reasons.active": "clocks_event_reasons.active"}
+_INVALID = re.compile(r'Field "([^"]+)" is not a valid field')
+_LOST = re.compile(r"GPU is lost|has fallen off the bus|Unable to determine the device handle", re.IGNORECASE)
+
+Why = Literal["missing", "hanging", "no driver", "no devices", "lost", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoGpus:
+    """nvidia-smi told nothing. ``lost`` is infrastructure; ``missing`` and ``no devices`` are a host without GPUs."""
+
+    why: Why
+    message: str
+
+    @property
+    def expected(self) -> bool:
+        """Is this just a host without NVIDIA GPUs?"""
+        return self.why in ("missing", "no devices")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One card at one moment. ``None`` where the card or its driver does not tell. Units are in the names."""
+
+    index: int
+    uuid: str = ""
+    name: str = ""
+    bus: str = ""
+    compute_capability: str | None = None
+    driver: str | None = None
+    persistence: bool | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    power_default_w: float | None = None
+    sm_clock_mhz: float | None = None
+    sm_clock_max_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    reasons: int | None = None
+    memory_used_mib: float | None = None
+    memory_total_mib: float | None = None
+    utilization_percent: float | None = None
+
+    @property
+    def slowed_by(self) -> tuple[str, ...]:
+        """The active throttle reasons in words, idle left out."""
+        mask = self.reasons or 0
+        return tuple(name for bit, name in REASONS.items() if mask & bit and bit != 0x1)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that computes on a card."""
+
+    pid: int
+    name: str
+    uuid: str
+    memory_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """All cards of a host at one moment, and who computes on them. ``lost`` are messages about cards that are gone."""
+
+    gpus: tuple[Gpu, ...]
+    processes: tuple[Process, ...] = ()
+    lost: tuple[str, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=lambda: FIELDS)
+    """The fields that this nvidia-smi knows."""
+
+    def identity(self) -> dict[str, object]:
+        """What must be equal for two measurements to be comparable: the cards' name and number, compute capability."""
+        capability = sorted({gpu.compute_capability or "?" for gpu in self.gpus})
+        names = sorted({gpu.name for gpu in self.gpus})
+        return {"gpu": ", ".join(names), "gpus": len(self.gpus), "compute_capability": ", ".join(capability)}
+
+    def subject(self) -> dict[str, object]:
+        """What may change and is to be seen: driver and power limit."""
+        limits = sorted({gpu.power_limit_w for gpu in self.gpus if gpu.power_limit_w is not None})
+        drivers = sorted({gpu.driver for gpu in self.gpus if gpu.driver})
+        return {"driver": ", ".join(drivers), "power_limit_w": ", ".join(f"{limit:g}" for limit in limits)}
+
+    def others(self, ours: Sequence[int]) -> tuple[Process, ...]:
+        """Processes on the cards whose number is not among ``ours``."""
+        return tuple(process for process in self.processes if process.pid not in ours)
+
+
+def read(host: Host, command: str = "nvidia-smi", timeout_s: float = 10.0) -> Gpus | NoGpus:
+    """Ask ``command`` on ``host`` about all cards, leaving out what an old one does not know."""
+    fields = dict(FIELDS)
+    for _ in range(len(FIELDS)):
+        answer = _run(host, query(command, fields), timeout_s)
+        if isinstance(answer, NoGpus):
+            return answer
+        invalid = _INVALID.search(answer)
+        if not invalid:
+            gpus, lost = parse(answer, tuple(fields))
+            if not gpus:
+                return NoGpus(
+                    "lost" if lost else "failed", "; ".join(lost) or f"{command} printed nothing of use"
+                )
+            return Gpus(gpus, _processes(host, command, timeout_s), lost, fields)
+        fields = _without(fields, invalid[1])
+    return NoGpus("failed", f"{command} knows none of the fields asked for")
+
+
+def query(command: str, fields: Mapping[str, str], every_s: float | None = None) -> list[str]:
+    """The command line that asks for ``fields``, once or in a loop."""
+    loop = [] if every_s is None else [f"--loop-ms={max(100, round(every_s * 1000))}"]
+    return [command, f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits", *loop]
+
+
+def _without(fields: dict[str, str], invalid: str) -> dict[str, str]:
+    """``fields`` with the newer name of the one that is not known, or without it."""
+    newer = _NEWER.get(invalid)
+    kept = {name: newer if asked == invalid and newer else asked for name, asked in fields.items()}
+    return {name: asked for name, asked in kept.items() if asked != invalid}
+
+
+def _run(host: Host, argv: list[str], timeout_s: float) -> str | NoGpus:
+    try:
+        done = host.run(argv, timeout_s=timeout_s)
+    except CommandTimeout:
+        return NoGpus(
+            "hanging", f"{argv[0]} did not answer within {timeout_s:g} s: the driver hangs; look at dmesg"
+        )
+    except HostError as error:
+        return NoGpus("failed", str(error))
+    said = f"{done.stdout}\n{done.stderr}".strip()
+    if done.code == 127:
+        return NoGpus("missing", f"there is no {argv[0]} on {host.name}")
+    if "No devices were found" in said:
+        return NoGpus("no devices", "No devices were found")
+    if done.code and not _INVALID.search(said) and not _LOST.search(said):
+        driver = "driver" in said.lower() or "NVML" in said
+        first = said.splitlines()[0] if said else f"{argv[0]} ended with status {done.code} and no word"
+        return NoGpus("no driver" if driver else "failed", first)
+    return said
+
+
+def parse(text: str, names: Sequence[str]) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
+    """Lines of ``--format=csv,noheader,nounits``, one a card, and what is said of cards that are lost."""
+    gpus, lost = [], []
+    for row in csv.reader(io.StringIO(text), skipinitialspace=True):
+        values = [value.strip() for value in row]
+        if _LOST.search(", ".join(values)):
+            lost.append(", ".join(values))
+        gpu = _gpu(dict(zip(names, values, strict=False))) if len(values) == len(names) else None
+        if gpu is not None:
+            gpus.append(gpu)
+    return tuple(gpus), tuple(lost)
+
+
+def _gpu(values: Mapping[str, str]) -> Gpu | None:
+    index = _number(values.get("index", ""))
+    if index is None:
+        return None
+    return Gpu(
+        index=int(index),
+        uuid=values.get("uuid", ""),
+        name=values.get("name", ""),
+        bus=values.get("bus", ""),
+        compute_capability=_told(values.get("compute_capability")),
+        driver=_told(values.get("driver")),
+        persistence={"Enabled": True, "Disabled": False}.get(values.get("persistence", "")),
+        reasons=_mask(values.get("reasons", "")),
+        **{name: _number(values.get(name, "")) for name in _NUMBERS},
+    )
+
+
+_NUMBERS = tuple(name for name in FIELDS if name.endswith(("_c", "_w", "_mhz", "_mib", "_percent")))
+
+
+def _told(value: str | None) -> str | None:
+    """A value, unless it is one of nvidia-smi's ways to say nothing (``[N/A]``, ``[Not Supported]``)."""
+    return None if not value or value.startswith("[") or value == "N/A" else value
+
+
+def _number(value: str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _mask(value: str) -> int | None:
+    try:
+        return int(value, 16)
+    except ValueError:
+        return None
+
+
+def _processes(host: Host, command: str, timeout_s: float) -> tuple[Process, ...]:
+    fields = "pid,process_name,gpu_uuid,used_memory"
+    argv = [command, f"--query-compute-apps={fields}", "--format=csv,noheader,nounits"]
+    answer = _run(host, argv, timeout_s)
+    rows = [] if isinstance(answer, NoGpus) else list(csv.reader(io.StringIO(answer), skipinitialspace=True))
+    return tuple(
+        Process(int(row[0]), row[1], row[2], _number(row[3]))
+        for row in rows
+        if len(row) == 4 and row[0].isdigit()
+    )
+
+
+_XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+),? *(.*)")
+
+
+def xids(kernel_log: str) -> list[tuple[str, int, str]]:
+    """The driver's Xid errors in a kernel log: which card (PCI), which number, what was said."""
+    return [(match[1], int(match[2]), match[3].strip()) for match in _XID.finditer(kernel_log)]
+
+
+def kernel_log(host: Host, timeout_s: float = 10.0) -> str | None:
+    """The kernel's log of this boot, or ``None`` where it may not be read."""
+    for argv in (["dmesg"], ["journalctl", "--dmesg", "--boot", "--no-pager", "--quiet"]):
+        try:
+            done = host.run(argv, timeout_s=timeout_s)
+        except HostError:
+            continue
+        if done.code == 0 and done.stdout.strip():
+            return done.stdout
+    return None
