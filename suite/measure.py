@@ -123,7 +123,7 @@ class Measure:
 
         def one_round() -> None:
             number_of_round = len(played.rounds) + 1
-            label = f"{self._served.slot}: {asked.name}, {concurrency} clients, round {number_of_round} of {rounds}"
+            label = f"{self._served.slot}: {asked.name}, {_clients(concurrency)}, round {number_of_round} of {rounds}"
             result = play(
                 self._served.endpoint,
                 asked.sized(unique_prefix=f"{number_of_round}-"),
@@ -136,13 +136,13 @@ class Measure:
             played.rounds.append(result)
 
         benchmark = self._benchmark()
-        benchmark.group = f"{asked.name}, {concurrency} clients"
+        benchmark.group = f"{asked.name}, {_clients(concurrency)}"
         benchmark.pedantic(one_round, setup=self._empty_cache, rounds=rounds, iterations=1)
         self._summarise(played)
         benchmark.extra_info.update(self._extra_info(played))
         self._served.server.check()
         self._run.progress.say(
-            f"{self._served.slot}: {asked.name}, {concurrency} clients: {_in_words(played)}"
+            f"{self._served.slot}: {asked.name}, {_clients(concurrency)}: {_in_words(played)}"
         )
         return played
 
@@ -201,6 +201,10 @@ class Measure:
             "sglang": self._served.info.version,
             **{name: value for name, value in medians.items() if value is not None},
         }
+
+
+def _clients(concurrency: int) -> str:
+    return "1 client" if concurrency == 1 else f"{concurrency} clients"
 
 
 def _progress_line(label: str, progress: Progress) -> str:

@@ -97,6 +97,7 @@ class Recording:
             identity=launches[0].identity,
             subject=launches[0].subject,
             launches=[played.launch() for played in launches],
+            judged=list(name.metrics),
         )
 
 

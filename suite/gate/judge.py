@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from suite.gate.baselines import Found
@@ -124,7 +125,8 @@ class _Case:
             for name in {*_spoken_of(series.launches), *self.recorded(where)}:
                 rule = self.book.of(name, series.arm)
                 if rule is not None:
-                    rules[Key(*where, name)] = rule
+                    asked = not series.judged or name in series.judged
+                    rules[Key(*where, name)] = rule if asked else msgspec.structs.replace(rule, gated=False)
         return dict(sorted(rules.items()))
 
     @cached_property

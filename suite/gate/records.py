@@ -65,6 +65,7 @@ class Series(msgspec.Struct, frozen=True, omit_defaults=True):
 
     identity: what must be equal for two series to be comparable; subject: what an upgrade may change.
     derived_from: for a ratio of two arms, the two arms (numerator first); empty for a measured series.
+    judged: the metrics that this question is about; of the others none is gated here. Empty: all that the rules gate.
     """
 
     question: str
@@ -73,6 +74,7 @@ class Series(msgspec.Struct, frozen=True, omit_defaults=True):
     subject: Facts
     launches: list[Launch]
     derived_from: list[str] = []
+    judged: list[str] = []
 
     @property
     def metrics(self) -> list[str]:

@@ -28,6 +28,7 @@ def speedup(
         subject=_both(on.arm, on.subject, off.arm, off.subject),
         launches=launches,
         derived_from=[on.arm, off.arm],
+        judged=[name],
     )
 
 
