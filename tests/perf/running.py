@@ -1,0 +1,96 @@
+"""Runs ``pytest -m perf`` in a process of its own and tells what it said and what it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 150
+
+SMALL = ("--rounds=2", "--launches=1")
+"""As little as can be judged."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished run."""
+
+    code: int
+    out: str
+    results: Path
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The only ``run.json`` it wrote."""
+        (path,) = self.results.glob("*/run.json")
+        loaded: dict[str, Any] = json.loads(path.read_text())
+        return loaded
+
+    @property
+    def logs(self) -> list[Path]:
+        """Server logs, one a launch."""
+        return sorted(self.results.glob("*/logs/*.log"))
+
+    def first_line_of(self, item: str) -> str:
+        """The first line of the failure of the item whose id holds ``item``."""
+        found = re.search(rf"^_+ .*{re.escape(item)}.* _+\n(.*)$", self.out, re.MULTILINE)
+        assert found, f"no failure of {item} in:\n{self.out}"
+        return found[1]
+
+
+def command(tmp_path: Path, *arguments: str) -> list[str]:
+    """The command line, with results and baselines of its own."""
+    return [
+        *(sys.executable, "-m", "pytest", "-m", "perf", "-p", "no:cacheprovider"),
+        *(f"--results={tmp_path / 'results'}", f"--baselines={tmp_path / 'baselines'}"),
+        *arguments,
+    ]
+
+
+def perf(tmp_path: Path, *arguments: str) -> Ran:
+    """Run to the end, from the repository's root."""
+    done = subprocess.run(
+        command(tmp_path, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    return Ran(done.returncode, done.stdout + done.stderr, tmp_path / "results")
+
+
+def servers_of(tmp_path: Path) -> list[psutil.Process]:
+    """Simulators that were started by a run with this ``tmp_path`` and are still there."""
+    mark = str(tmp_path)
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "environ"])
+        if "suite.simulator" in (process.info["cmdline"] or [])
+        and (process.info["environ"] or {}).get("PERF_TEST_MARK") == mark
+    ]
+
+
+def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a run and leave it running; its servers carry a mark in their environment."""
+    return subprocess.Popen(
+        command(tmp_path, *arguments),
+        cwd=ROOT,
+        env={**os.environ, "PERF_TEST_MARK": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def interrupt(process: subprocess.Popen[str]) -> str:
+    """What Ctrl-C does, and what the run then said."""
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=LIMIT_S)
+    return out
