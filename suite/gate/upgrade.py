@@ -1,0 +1,102 @@
+"""Two builds in one interleaved session: is the new one as fast? The estimate behind an upgrade's go or no-go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.gate.decide import FLOOR, PASS_WIDTH
+from suite.gate.layout import Layout
+from suite.gate.shrink import Array, holm, squeeze, t_quantile, t_tail
+
+Answer: TypeAlias = Literal["go", "no-go", "better", "inconclusive"]
+
+ALPHA = 0.01
+LOOK_SHARES = (0.2, 0.3, 0.5)
+"""For looks at 2+2, 4+4 and 6+6 launches; a single look spends all."""
+CAP = 12.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Candidate against reference for each column; changes and intervals in signed log units, + = worse."""
+
+    change: Array
+    se: Array
+    df: Array
+    p: Array
+    no_go: NDArray[np.bool_]
+    better: NDArray[np.bool_]
+    go: NDArray[np.bool_]
+    sdc: Array
+
+    def answer(self, g: int) -> Answer:
+        """The answer for one column of a single run."""
+        if self.no_go[0, g]:
+            return "no-go"
+        if self.better[0, g]:
+            return "better"
+        return "go" if self.go[0, g] else "inconclusive"
+
+
+def order(pairs: int) -> str:
+    """The order of launches, R(eference) and C(andidate): RCCRRCCR... Both sit at the same mean time."""
+    return "".join("RC" if i % 2 == 0 else "CR" for i in range(pairs))
+
+
+def compare_builds(values: Array, builds: Sequence[str], layout: Layout, *, share: float = 1.0) -> Comparison:
+    """Judge an interleaved session of two builds.
+
+    values: (N, K, G) signed logs of launch values in the order of the launches; builds: "R" or "C" for each of
+    the K launches. Model for each metric: level + build + slope x launch number + error, by least squares, so
+    that a drift of the machine is neither taken for a change nor for noise; variances are shrunk over metrics
+    (K - 3 degrees of freedom of their own). What is common to all metrics is NOT removed: here it is the answer.
+    Raises ValueError for fewer than two launches a build.
+    """
+    number = np.arange(len(builds), dtype=float)
+    candidate = np.array([b == "C" for b in builds], dtype=float)
+    if min(candidate.sum(), len(builds) - candidate.sum()) < 2:
+        raise ValueError(
+            "two launches of each build are needed to tell a change from the launch it was seen in"
+        )
+    design = np.stack([np.ones_like(number), candidate, number - number.mean()], axis=1)
+    inverse = np.linalg.inv(design.T @ design)
+    beta = np.einsum("pk,nkg->npg", inverse @ design.T, values)
+    residual = values - np.einsum("kp,npg->nkg", design, beta)
+    own_df = np.full(beta[:, 1].shape, float(len(builds) - 3))
+    variance = (residual**2).sum(axis=1) / own_df
+    shrunk = _shrunk(layout, variance, own_df)
+    se = np.sqrt(np.maximum(shrunk[0], FLOOR**2) * inverse[1, 1])
+    return _conclude(beta[:, 1], se, shrunk[1], layout, ALPHA * share)
+
+
+def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
+    for family in layout.families():
+        speak = family & layout.speaks
+        cap = CAP * float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
+        variance, df = squeeze(
+            variance, df, cap=cap, fit=speak & (variance > FLOOR**2), use=family & (variance > 0)
+        )
+    return variance, df
+
+
+def _conclude(change: Array, se: Array, df: Array, layout: Layout, alpha: float) -> Comparison:
+    margin, gated = layout.margin, layout.gated
+    p = np.where(gated, t_tail(change / se, df), np.nan)
+    p_better = np.where(gated, t_tail(-change / se, df), np.nan)
+    no_go = holm(p, alpha) & (change > margin)
+    better = holm(p_better, alpha) & (change < -margin) & ~no_go
+    go = (
+        gated
+        & ~no_go
+        & ~better
+        & (change <= margin)
+        & (change + t_quantile(0.95, df) * se < PASS_WIDTH * margin)
+    )
+    critical = t_quantile(1 - alpha / max(int(gated.sum()), 1), df) * se
+    sdc = np.maximum(margin, critical) + t_quantile(0.92, df) * se
+    return Comparison(change, se, df, p, no_go, better, go, sdc)
