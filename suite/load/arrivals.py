@@ -50,13 +50,17 @@ class Ticket:
     waits here, connection in hand, until `gate` opens, and stamps `started` as it writes.
     """
 
-    __slots__ = ("arrivals", "gate", "intended", "parked", "started")
+    __slots__ = ("arrivals", "gate", "parked", "started")
 
-    def __init__(self, arrivals: Arrivals, gate: asyncio.Future[None] | None = None) -> None:
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        gate: asyncio.Future[None] | None = None,
+        parked: Callable[[], None] | None = None,
+    ) -> None:
         self.arrivals = arrivals
         self.gate = gate
-        self.parked: Callable[[], None] | None = None
-        self.intended: float | None = None
+        self.parked = parked
         self.started: float | None = None
 
     async def start(self) -> None:

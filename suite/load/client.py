@@ -59,14 +59,11 @@ class Client:
         """
         token = TICKET.set(ticket)
         try:
-            async with self._create(prompt, sampling, max_tokens, index) as response:
-                kind = response.headers.get("content-type", "")
-                if not kind.startswith("text/event-stream"):
-                    body = (await response.text())[:300]
-                    return Fault(
-                        FaultKind.malformed, f"expected an event stream, got {kind or 'no type'}: {body}", 200
-                    )
-                await _drain(response, ticket)
+            response = await self._send(prompt, sampling, max_tokens, index)
+            try:
+                return await _receive(response, ticket)
+            finally:
+                await response.aclose()
         except openai.APIStatusError as error:
             kind_of = FaultKind.server_error if error.status_code >= 500 else FaultKind.rejected
             return Fault(kind_of, _server_message(error), error.status_code, clock())
@@ -74,29 +71,31 @@ class Client:
             return _connection_fault(error)
         finally:
             TICKET.reset(token)
-        return None
 
     async def close(self) -> None:
         """Close every connection."""
         await self._openai.close()
 
-    def _create(self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int) -> Any:
-        body = request_body(sampling, index)
-        common: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-            "extra_body": body,
-        }
+    async def _send(self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int) -> httpx2.Response:
+        """The response with its head in and its body still coming, or an exception of the openai package.
+
+        `AsyncOpenAI.post` is what `create` itself calls; called directly it spares walking through every message.
+        """
+        body: dict[str, Any] = {"model": self.model, "max_tokens": max_tokens}
+        path = "/chat/completions"
         if prompt.token_ids:
-            return self._openai.completions.with_streaming_response.create(
-                prompt=list(prompt.token_ids), **common
-            )
-        if self.endpoint.api == "completions":
-            return self._openai.completions.with_streaming_response.create(prompt=prompt.text, **common)
-        messages: Any = list(prompt.messages)
-        return self._openai.chat.completions.with_streaming_response.create(messages=messages, **common)
+            path, body["prompt"] = "/completions", list(prompt.token_ids)
+        elif self.endpoint.api == "completions":
+            path, body["prompt"] = "/completions", prompt.text
+        else:
+            body["messages"] = list(prompt.messages)
+        body |= request_body(sampling, index)
+        # stream: do not read the body; cast_to: hand out the response itself, not a stream of parsed events
+        response: object = await self._openai.post(
+            path, cast_to=httpx2.Response, body=body, stream=True, stream_cls=openai.AsyncStream[object]
+        )
+        assert isinstance(response, httpx2.Response)
+        return response
 
 
 class _StartLine(httpx2.AsyncBaseTransport):
@@ -126,8 +125,12 @@ class _PublicClient(openai.DefaultAioHttpClient):
 
 
 def request_body(sampling: Sampling, index: int) -> dict[str, Any]:
-    """The fields that the openai package has no argument for, or sends only if asked to."""
-    body: dict[str, Any] = {"return_spec_tokens_details": True}
+    """What is the same in every request's body: how to sample, and to stream with all the counts there are."""
+    body: dict[str, Any] = {
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "return_spec_tokens_details": True,
+    }
     for name in ("temperature", "top_p", "min_tokens"):
         if (value := getattr(sampling, name)) is not None:
             body[name] = value
@@ -145,14 +148,21 @@ def request_body(sampling: Sampling, index: int) -> dict[str, Any]:
     return body
 
 
-async def _drain(response: Any, ticket: Ticket) -> None:
+async def _receive(response: httpx2.Response, ticket: Ticket) -> Fault | None:
+    kind = response.headers.get("content-type", "")
+    if not kind.startswith("text/event-stream"):
+        body = (await response.aread()).decode("utf-8", "replace")[:300]
+        return Fault(
+            FaultKind.malformed, f"expected an event stream, got {kind or 'no type'}: {body}", 200, clock()
+        )
     arrivals = ticket.arrivals
     if arrivals.complete is not None:  # the stamping transport writes the reads; be woken once, at the end
         await asyncio.shield(arrivals.complete)
-        return
-    async for piece in response.http_response.aiter_raw():
+        return None
+    async for piece in response.aiter_raw():
         arrivals.stamps.append(clock())
         arrivals.pieces.append(piece)
+    return None
 
 
 def _connection_fault(error: Exception) -> Fault:

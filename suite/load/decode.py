@@ -148,12 +148,12 @@ class Answer:
     def _event(self, t: float, data: bytes) -> None:
         if self.fault is not None:
             return
-        if data == b"[DONE]":
-            self._done = True
-            return
         try:
             chunk = _decode_chunk(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if data == b"[DONE]":
+                self._done = True
+                return
             self._fail(
                 FaultKind.malformed, f"an event is not a completion chunk ({error}): {_excerpt(data)}", t
             )
@@ -164,9 +164,10 @@ class Answer:
             )
             return
         self.chunks += 1
-        brought_text = self._choices(chunk.choices) if chunk.choices else False
-        if chunk.usage is not None:
-            self._usage(t, chunk.usage, chunk.choices)
+        choices, usage = chunk.choices, chunk.usage
+        brought_text = self._choices(choices) if choices else False
+        if usage is not None:
+            self._usage(t, usage, choices)
         if brought_text and not self.tokens:
             self.text_t.append(t)
         if chunk.sglext is not None and chunk.sglext.spec_tokens_details is not None:

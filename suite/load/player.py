@@ -110,7 +110,6 @@ class Player:
         try:
             if self._client.model is None:
                 self._client.model = await self._client.first_model()
-            gc.collect()
             gc.freeze()  # what exists now is not walked again while the clock runs
             watch = asyncio.create_task(self._watch())
             try:
@@ -160,23 +159,23 @@ class Player:
     async def _one_client(
         self, number: int, load: ClosedLoop, gate: asyncio.Future[None], at_line: Callable[[int], None]
     ) -> None:
-        first = number if load.ramp_s <= 0 else None
-        if first is None:  # joins later: nothing of its is built ahead
-            at_line(number)
-            await gate
-            await asyncio.sleep(load.ramp_s * number / load.concurrency)
+        """One client of a closed loop: its first request waits built at the line, unless it joins later."""
+        try:
+            if load.ramp_s > 0:
+                at_line(number)
+                await gate
+                await asyncio.sleep(load.ramp_s * number / load.concurrency)
+            elif (index := self._take(load)) is not None:
+                ticket = Ticket(Arrivals(self._plan.keep_text), gate, parked=lambda: at_line(number))
+                await self._fly(_Running(index, ticket))
+        finally:
+            at_line(number)  # also if there was nothing to do, or it failed before it got there
         while (index := self._take(load)) is not None:
-            ticket = Ticket(Arrivals(self._plan.keep_text), gate if first is not None else None)
-            if first is not None:
-                ticket.parked = lambda: at_line(number)
-            running = _Running(index, ticket)
-            running.intended = None if first is not None else clock()
+            running = _Running(index, Ticket(Arrivals(self._plan.keep_text)))
+            running.intended = clock()
             await self._fly(running)
-            first = None
-            at_line(number)
             if running.fault is not None and not running.arrivals.stamps:
                 await asyncio.sleep(_AFTER_NO_ANSWER_S)
-        at_line(number)
 
     async def _open(self, load: OpenLoop) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()

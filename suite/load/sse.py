@@ -15,22 +15,26 @@ class EventCutter:
     several `data` lines are joined by LF, and an event is complete at the blank line after it.
     """
 
-    __slots__ = ("_after_cr", "_at_start", "_data", "_rest")
+    __slots__ = ("_after_cr", "_at_start", "_between_events", "_data", "_rest")
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
         self._after_cr = False
         self._at_start = True
+        self._between_events = False  # nothing is held, and the next byte begins a line
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of the events that `piece` completed, in order."""
-        if not self._rest and not self._data and piece.startswith(b"data: {") and piece.endswith(b"}\n\n"):
-            if b"\r" not in piece:
-                self._after_cr = self._at_start = False
-                events = piece[:-2].split(b"\n\n")
-                if all(event.startswith(b"data: ") and b"\n" not in event for event in events):
-                    return [event[6:] for event in events]
+        if (
+            self._between_events
+            and piece[:6] == b"data: "
+            and piece.find(b"\n", 6) == len(piece) - 2
+            and piece[-1:] == b"\n"
+            and b"\r" not in piece
+        ):  # a read of exactly one event, as nearly all are
+            self._after_cr = False
+            return [piece[6:-2]]
         return self._feed_lines(piece)
 
     @property
@@ -44,7 +48,7 @@ class EventCutter:
             if piece.startswith(b"\n"):
                 piece = piece[1:]
         buffer = self._rest + piece
-        if self._at_start:
+        if self._at_start and buffer:
             if len(buffer) < len(_BOM) and _BOM.startswith(buffer):
                 self._rest = buffer
                 return []
@@ -54,7 +58,9 @@ class EventCutter:
             self._after_cr = True
         lines = buffer.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop()
-        return [event for line in lines if (event := self._line(line)) is not None]
+        events = [event for line in lines if (event := self._line(line)) is not None]
+        self._between_events = not self._rest and not self._data
+        return events
 
     def _line(self, line: bytes) -> bytes | None:
         if not line:
