@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,11 +136,16 @@ class Gpus:
         return tuple(process for process in self.processes if process.pid not in ours)
 
 
-def read(host: Host, command: str = "nvidia-smi", timeout_s: float = 10.0) -> Gpus | NoGpus:
+def read(
+    host: Host,
+    command: str = "nvidia-smi",
+    timeout_s: float = 10.0,
+    env: Mapping[str, str] | None = None,
+) -> Gpus | NoGpus:
     """Ask ``command`` on ``host`` about all cards, leaving out what an old one does not know."""
     fields = dict(FIELDS)
     for _ in range(len(FIELDS)):
-        answer = _run(host, query(command, fields), timeout_s)
+        answer = _run(host, query(command, fields), timeout_s, env)
         if isinstance(answer, NoGpus):
             return answer
         invalid = _INVALID.search(answer)
@@ -151,7 +155,7 @@ def read(host: Host, command: str = "nvidia-smi", timeout_s: float = 10.0) -> Gp
                 return NoGpus(
                     "lost" if lost else "failed", "; ".join(lost) or f"{command} printed nothing of use"
                 )
-            return Gpus(gpus, _processes(host, command, timeout_s), lost, fields)
+            return Gpus(gpus, _processes(host, command, timeout_s, env), lost, fields)
         fields = _without(fields, invalid[1])
     return NoGpus("failed", f"{command} knows none of the fields asked for")
 
@@ -169,9 +173,9 @@ def _without(fields: dict[str, str], invalid: str) -> dict[str, str]:
     return {name: asked for name, asked in kept.items() if asked != invalid}
 
 
-def _run(host: Host, argv: list[str], timeout_s: float) -> str | NoGpus:
+def _run(host: Host, argv: list[str], timeout_s: float, env: Mapping[str, str] | None) -> str | NoGpus:
     try:
-        done = host.run(argv, timeout_s=timeout_s)
+        done = host.run(argv, timeout_s=timeout_s, env=env)
     except CommandTimeout:
         return NoGpus(
             "hanging", f"{argv[0]} did not answer within {timeout_s:g} s: the driver hangs; look at dmesg"
@@ -193,10 +197,10 @@ def _run(host: Host, argv: list[str], timeout_s: float) -> str | NoGpus:
 def parse(text: str, names: Sequence[str]) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
     """Lines of ``--format=csv,noheader,nounits``, one a card, and what is said of cards that are lost."""
     gpus, lost = [], []
-    for row in csv.reader(io.StringIO(text), skipinitialspace=True):
-        values = [value.strip() for value in row]
-        if _LOST.search(", ".join(values)):
-            lost.append(", ".join(values))
+    for line in text.splitlines():
+        values = [value.strip() for value in line.split(",")]  # nvidia-smi quotes nothing
+        if _LOST.search(line):
+            lost.append(line.strip())
         gpu = _gpu(dict(zip(names, values, strict=False))) if len(values) == len(names) else None
         if gpu is not None:
             gpus.append(gpu)
@@ -230,9 +234,10 @@ def _told(value: str | None) -> str | None:
 
 def _number(value: str) -> float | None:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _mask(value: str) -> int | None:
@@ -242,15 +247,18 @@ def _mask(value: str) -> int | None:
         return None
 
 
-def _processes(host: Host, command: str, timeout_s: float) -> tuple[Process, ...]:
+def _processes(
+    host: Host, command: str, timeout_s: float, env: Mapping[str, str] | None
+) -> tuple[Process, ...]:
     fields = "pid,process_name,gpu_uuid,used_memory"
     argv = [command, f"--query-compute-apps={fields}", "--format=csv,noheader,nounits"]
-    answer = _run(host, argv, timeout_s)
-    rows = [] if isinstance(answer, NoGpus) else list(csv.reader(io.StringIO(answer), skipinitialspace=True))
-    return tuple(
-        Process(int(row[0]), row[1], row[2], _number(row[3]))
+    answer = _run(host, argv, timeout_s, env)
+    lines = [] if isinstance(answer, NoGpus) else answer.splitlines()
+    rows = [[value.strip() for value in line.split(",")] for line in lines]
+    return tuple(  # a name may hold commas
+        Process(int(row[0]), ", ".join(row[1:-2]), row[-2], _number(row[-1].removesuffix(" MiB")))
         for row in rows
-        if len(row) == 4 and row[0].isdigit()
+        if len(row) >= 4 and row[0].isdecimal()
     )
 
 

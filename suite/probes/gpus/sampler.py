@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from types import TracebackType
 
@@ -18,12 +17,18 @@ class Sampler:
     """Samples every ``interval_s`` between :meth:`start` and :meth:`stop`, or within a ``with``.
 
     One nvidia-smi loops by itself: starting one for each sample would cost CPU time that the client needs.
-    On a host without GPUs it samples nothing and ``outcome`` says why.
+    One that cannot loop is asked again and again. On a host without GPUs nothing is sampled and ``outcome``
+    says why; it also says so when a card was lost in the middle.
     """
 
-    def __init__(self, host: Host, interval_s: float = 1.0, command: str = "nvidia-smi") -> None:
-        self._host, self._interval_s, self._command = host, interval_s, command
-        self._running: Running | None = None
+    def __init__(
+        self,
+        host: Host,
+        interval_s: float = 1.0,
+        command: str = "nvidia-smi",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._host, self._interval_s, self._command, self._env = host, interval_s, command, env
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._samples: list[Sample] = []
@@ -33,42 +38,51 @@ class Sampler:
 
     def start(self) -> Sampler:
         """Begin. Never raises for what nvidia-smi does: it must not end a measurement."""
-        first = read(self._host, self._command)
-        if isinstance(first, NoGpus):
-            self.outcome = first
-            return self
-        self._cards, self._fields = len(first.gpus), first.fields
-        self._samples = [first.gpus]
+        self._samples, self._cards, self.outcome = [], 0, None
         self._stopping.clear()
-        try:
-            self._running = self._host.start(query(self._command, self._fields, self._interval_s))
-        except HostError as error:
-            self.outcome = NoGpus("failed", str(error))
-            return self
-        self._thread = threading.Thread(target=self._listen, name="gpu-sampler", daemon=True)
-        self._thread.start()
+        if self._look():
+            self._thread = threading.Thread(target=self._watch, name="gpu-sampler", daemon=True)
+            self._thread.start()
         return self
 
     def stop(self) -> list[Sample]:
-        """End, and all samples in order; the last one is taken now, so that a short round has two."""
+        """End, and all samples in order; the last is taken now, so that the shortest round has two."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join(timeout=self._interval_s + 5.0)
+            self._thread.join(timeout=self._interval_s + 15.0)
             self._thread = None
-        if self._running is not None:
-            self._running.close(0.0)  # it never ends by itself
-            self._running = None
-            last = read(self._host, self._command)
-            if isinstance(last, NoGpus):
-                self.outcome = last
-            else:
-                self._samples.append(last.gpus)
+            self._look()
         return list(self._samples)
 
-    def _listen(self) -> None:
-        """Collect lines until each card has spoken; a line that is no card is what nvidia-smi says of a lost one."""
-        running, pending, deadline = self._running, list[Gpu](), time.monotonic() + 3600.0
-        while running is not None and not self._stopping.is_set() and time.monotonic() < deadline:
+    def _look(self) -> bool:
+        """One sample by one call; ``False`` when there is none to be had."""
+        found = read(self._host, self._command, env=self._env)
+        if isinstance(found, NoGpus):
+            self.outcome = found
+            return False
+        if found.lost:
+            self.outcome = NoGpus("lost", "; ".join(found.lost))
+        self._cards, self._fields = len(found.gpus), found.fields
+        self._samples.append(found.gpus)
+        return True
+
+    def _watch(self) -> None:
+        try:
+            running = self._host.start(query(self._command, self._fields, self._interval_s), env=self._env)
+        except HostError as error:
+            self.outcome = NoGpus("failed", str(error))
+            return
+        try:
+            self._listen(running)
+        finally:
+            running.close(0.0)  # it never ends by itself
+        while not self._stopping.wait(self._interval_s):  # it did end: this one does not loop
+            self._look()
+
+    def _listen(self, running: Running) -> None:
+        """Collect lines until each card has spoken; a line that is no card is what is said of a lost one."""
+        pending: list[Gpu] = []
+        while not self._stopping.is_set():
             try:
                 line = running.line(timeout_s=0.2)
             except (EOFError, HostError):
