@@ -74,10 +74,7 @@ class PerfPlugin:
 
     @cached_property
     def settings(self) -> Settings:
-        try:
-            return Settings(self.config)
-        except ConfigError as error:
-            pytest.exit(f"{error}", returncode=pytest.ExitCode.USAGE_ERROR)
+        return Settings(self.config)
 
     @property
     def run(self) -> Run:
@@ -107,6 +104,13 @@ class PerfPlugin:
         return self.stored.session(self.run, self.recording)
 
     # ------------------------------------------------------------------ collection
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        try:
+            _ = self.settings
+        except ConfigError as error:
+            raise pytest.UsageError(*str(error).splitlines()) from None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if metafunc.definition.get_closest_marker("arms") is not None:
