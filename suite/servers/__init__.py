@@ -7,6 +7,7 @@ from pathlib import Path
 
 from suite import config
 from suite.hosts import Host
+from suite.servers.attach import AttachLauncher
 from suite.servers.errors import (
     CannotStart,
     ChildDied,
@@ -34,6 +35,7 @@ from suite.servers.server import Ended, Server
 from suite.servers.ways import ProcessWay, Way
 
 __all__ = [
+    "AttachLauncher",
     "CannotStart",
     "ChildDied",
     "DraftWeightsMissing",
@@ -68,12 +70,15 @@ def launcher_for(
     say: Callable[[str], None] = lambda line: None,
     *,
     wait_s: float = 0.0,
-) -> Launcher:
+) -> Launcher | AttachLauncher:
     """What launches ``target``'s arms. ``wait_s`` is how long to wait for another run's lock.
 
     Entering it raises :class:`Locked` when another run holds the target or its GPUs, and
     :class:`~suite.hosts.HostError` when a host cannot be worked with.
     """
+
+    if isinstance(target.launch, config.AttachLaunch):
+        return AttachLauncher(suite, target, target.launch, log_dir, say, wait_s)
 
     def way_for(host: Host) -> Way:
         launch = target.launch

@@ -13,7 +13,7 @@ from suite import config, redact
 from suite.flags import Flags
 from suite.hosts import Host, open_host
 from suite.servers import locks
-from suite.servers.diagnosis import diagnose
+from suite.servers.diagnosis import Signs, diagnose, hopeless, signs_of
 from suite.servers.errors import (
     Evidence,
     KeeperFailed,
@@ -21,11 +21,10 @@ from suite.servers.errors import (
     NotReadyInTime,
     PortTaken,
     ServerDied,
-    ServerError,
 )
 from suite.servers.health import ReadyWatch
 from suite.servers.keeping import Keeper, host_python
-from suite.servers.log import LogCopy
+from suite.servers.log import KEPT_LINES, LogCopy
 from suite.servers.phases import PhaseClock
 from suite.servers.server import Ended, Server
 from suite.servers.ways import Asked, Plan, Way
@@ -37,8 +36,9 @@ SAY_EVERY_S = 5.0
 class Node:
     """One host of a launch: its keeper, and what runs there now."""
 
-    def __init__(self, host: Host, say: Callable[[str], None]) -> None:
+    def __init__(self, host: Host, interpreter: str | None, say: Callable[[str], None]) -> None:
         self.host = host
+        self.interpreter = interpreter
         self.clock = PhaseClock()
         self.log: LogCopy | None = None
         self.plan: Plan | None = None
@@ -64,15 +64,31 @@ class Node:
             phases=self.clock.seconds(),
         )
 
-    def failure(self) -> ServerError | None:
+    def failure(self) -> LaunchFailed | None:
         """Why the server there has ended, if it has."""
         self.keeper.drain()
         news = self.keeper.exit
         if news is None:
             return None
+        phase = self.clock.current
         self.clock.finish()
-        lines = self.log.tail(10_000) if self.log else []
-        return diagnose(news, lines, self.evidence())
+        version = self.version() if news["code"] == 2 else None
+        return diagnose(signs_of(news, self._lines(), phase, version), self.evidence())
+
+    def hopeless(self) -> LaunchFailed | None:
+        """Why the server there will never be ready although it runs, if so."""
+        return hopeless(Signs(self._lines()[-50:], self.clock.current), self.evidence())
+
+    def _lines(self) -> list[str]:
+        return self.log.tail(KEPT_LINES) if self.log else []
+
+    def version(self) -> str | None:
+        """The SGLang that the interpreter there has, if it has one and says so."""
+        if self.interpreter is None or self.plan is None:
+            return None
+        ask = "import importlib.metadata; print(importlib.metadata.version('sglang'))"
+        done = self.host.run([self.interpreter, "-c", ask], timeout_s=30.0, cwd=self.plan.cwd)
+        return done.stdout.strip() if done.code == 0 else None
 
 
 class Launcher:
@@ -113,7 +129,7 @@ class Launcher:
 
     def _open_node(self, host: Host, stack: ExitStack) -> None:
         way = self._way_for(host)
-        node = Node(host, self._say)
+        node = Node(host, way.interpreter, self._say)
         label = {"target": self._target.name, "run": self._log_dir.parent.name}
         node.keeper.open(
             locks.keys(self._suite.path, self._target),
@@ -221,7 +237,7 @@ class Launcher:
         try:
             while not watch.ready.wait(0.05):
                 for node in self._nodes:
-                    if failure := node.failure():
+                    if failure := node.failure() or node.hopeless():
                         raise failure
                 self._check_deadlines(watch, begun)
                 said = self._say_progress(arm, said)

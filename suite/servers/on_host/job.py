@@ -53,6 +53,7 @@ class Job:
         self._since = 0
         self._out_of_memory_kills = processes.out_of_memory_kills()
         self._gpu_users = processes.gpu_users() if spec.get("gpus") else set()
+        self._uptime_s = processes.uptime_s()
         self._start_next()
 
     def _start_next(self) -> None:
@@ -98,6 +99,7 @@ class Job:
             "code": self._popen.returncode,
             "status": run_quietly(self.spec["status"], 20) if self.spec.get("status") else "",
             "out_of_memory_kills": processes.out_of_memory_kills() - self._out_of_memory_kills,
+            "kernel": processes.kernel_lines(self._uptime_s),
             "command": self._command if self._stages else None,
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -180,6 +181,26 @@ def out_of_memory_kills() -> int:
     except OSError:
         pass
     return 0
+
+
+def uptime_s() -> float:
+    """Seconds since boot, as the kernel's log counts them."""
+    with open("/proc/uptime") as file:
+        return float(file.read().split()[0])
+
+
+def kernel_lines(since_s: float) -> list[str]:
+    """What the kernel said of GPUs (Xid) and of killing for memory since then; empty where it may not be read."""
+    try:
+        done = subprocess.run(["dmesg"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    found = []
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        match = re.match(r"\[ *(\d+\.\d+)\] (.*(?:NVRM: Xid|Killed process).*)", line)
+        if match and float(match.group(1)) >= since_s:
+            found.append(match.group(2))
+    return found
 
 
 def gpu_users() -> set[int]:

@@ -1,0 +1,208 @@
+"""Attaches to a server that somebody else runs: nothing is launched or ended, and only its own arm is measured."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import urllib.parse
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from suite import config
+from suite.flags import Flags, FlagValue, parse_argv
+from suite.hosts import Host, open_host
+from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
+from suite.servers.health import describe, get, get_json
+from suite.servers.keeping import Keeper, host_python
+from suite.servers.server import Server
+
+MTP_NAMES = frozenset({"NEXTN", "EAGLE", "FROZEN_KV_MTP"})
+"""What ``--speculative-algorithm NEXTN`` may read like once resolved (SGLang 0.5.9 to 0.5.23)."""
+
+
+class AttachLauncher:
+    """As :class:`~suite.servers.launcher.Launcher`, for a server that is up already.
+
+    With a host other than this machine the URL is as that host sees it, and is reached through a tunnel.
+    """
+
+    def __init__(
+        self,
+        suite: config.Suite,
+        target: config.Target,
+        launch: config.AttachLaunch,
+        log_dir: Path,
+        say: Callable[[str], None],
+        wait_s: float,
+    ) -> None:
+        self._suite = suite
+        self._target = target
+        self._launch = launch
+        self._log_dir = log_dir
+        self._say = say
+        self._wait_s = wait_s
+        self._stack = ExitStack()
+        self.launches = 0
+
+    def __enter__(self) -> AttachLauncher:
+        self._url = _parsed(self._launch.url)
+        self._api_key = self._read_api_key()
+        with ExitStack() as stack:
+            self._host: Host = stack.enter_context(open_host(self._suite.host(self._target.host)))
+            keeper = Keeper(self._host, lambda text: None, self._say)
+            keeper.open(
+                [f"server {self._url.netloc}"],
+                {"target": self._target.name, "run": self._log_dir.parent.name},
+                python=host_python(self._host, None),
+                wait_s=self._wait_s,
+            )
+            stack.callback(keeper.close)
+            self._base_url = self._reached()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start(self, arm: config.Arm) -> Server:
+        """The running server, if it is what ``arm`` asks for.
+
+        Raises:
+            NotThisArm: it is not, or that cannot be seen from outside.
+            NotSGLang: something else answers there.
+            LaunchFailed: nothing answers there.
+        """
+        info = self._info()
+        flags = self._target.arm_flags(arm)
+        reasons = [*_unseen(arm), *differences(self._target, arm, info)]
+        if reasons:
+            raise NotThisArm(
+                f"the server at {self._launch.url} does not run arm {arm.name}: {'; '.join(reasons)}",
+                "Start it as the arm says, or measure a target that the suite may launch.",
+            )
+        return Server(
+            arm=arm.name,
+            base_url=self._base_url,
+            host=self._host.name,
+            flags=flags,
+            env={},
+            command=tuple(_launch_flags(info).shown()),
+            api_key=self._api_key,
+            _check=self._check,
+        )
+
+    def _read_api_key(self) -> str | None:
+        name = self._launch.api_key_env
+        if name is None:
+            return None
+        key = os.environ.get(name)
+        if not key:
+            raise config.ConfigError(
+                f"{self._suite.path}: [targets.{self._target.name}.launch] api_key_env = {name!r}, "
+                "and that variable is not set here"
+            )
+        return key
+
+    def _reached(self) -> str:
+        if self._host.is_local:
+            return self._url.geturl().rstrip("/")
+        default = 443 if self._url.scheme == "https" else 80
+        near = self._host.forward(self._url.port or default, self._url.hostname or "127.0.0.1")
+        return f"{self._url.scheme}://127.0.0.1:{near}{self._url.path.rstrip('/')}"
+
+    def _info(self) -> Mapping[str, Any]:
+        try:
+            return get_json(self._base_url, "/server_info", self._api_key)
+        except NotSGLang:
+            # 0.5.9 knows only the older name
+            return get_json(self._base_url, "/get_server_info", self._api_key)
+        except OSError as error:
+            raise LaunchFailed(
+                f"no server answers at {self._launch.url}: {describe(error)}",
+                "Start it, or check address, port and (for another machine) host in [targets.NAME].",
+            ) from None
+
+    def _check(self) -> None:
+        try:
+            get(self._base_url, "/health", self._api_key, 20.0)
+        except OSError as error:
+            raise ServerDied(
+                f"the server at {self._launch.url} answers no more: {describe(error)}",
+                "It is not ours: see its own log.",
+            ) from None
+
+
+def _parsed(url: str) -> urllib.parse.SplitResult:
+    try:
+        parsed = urllib.parse.urlsplit(url)
+        usable = parsed.scheme in ("http", "https") and parsed.hostname and (parsed.port or 1)
+    except ValueError:
+        usable = None
+    if not usable:
+        raise config.ConfigError(f"server URL {url!r} must read http://HOST:PORT (or https://)")
+    return parsed
+
+
+def _unseen(arm: config.Arm) -> list[str]:
+    return [f"it sets the variable {name}, which cannot be seen from outside" for name in arm.env]
+
+
+def differences(target: config.Target, arm: config.Arm, info: Mapping[str, Any]) -> list[str]:
+    """In what a running server is not ``arm``, by the flags that tell the target's arms apart.
+
+    Flags on which all arms agree are the probes' matter: they are reported, but make no other arm. A flag that
+    this arm leaves to its default is compared where that can be seen: the switch for speculation (``null``
+    when off), and everything in ``launch_command`` (SGLang 0.5.20 and later).
+    """
+    asked = target.arm_flags(arm)
+    given = _launch_flags(info)
+    found = []
+    for name in sorted({name for other in target.arms.values() for name in Flags(_all(other))}):
+        setting = name.replace("-", "_")
+        if name in asked:
+            if setting in info and not _same(asked[name], info[setting]):
+                found.append(f"--{name} is {info[setting]!r}, not {asked[name]!r}")
+            elif given and name not in given:
+                found.append(f"--{name} was not given")
+        elif name == "speculative-algorithm" and info.get(setting) is not None:
+            found.append(f"speculation is on ({info[setting]})")
+        elif name in given:
+            found.append(f"--{name} was given ({given[name]})")
+    return found
+
+
+def _all(arm: config.Arm) -> dict[str, FlagValue]:
+    """Every flag that an arm names, also those it removes."""
+    return dict.fromkeys(arm.flags, True)
+
+
+def _launch_flags(info: Mapping[str, Any]) -> Flags:
+    """The command line as the server reports it; empty where it does not."""
+    command = info.get("launch_command")
+    if not isinstance(command, str):
+        return Flags()
+    try:
+        words = shlex.split(command)
+        first = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
+        return parse_argv(words[first:])
+    except ValueError:
+        return Flags()
+
+
+def _same(asked: FlagValue, resolved: object) -> bool:
+    """Is a resolved setting what a flag asked for? Numbers by value, MTP under any of its names."""
+    if isinstance(asked, tuple):
+        return isinstance(resolved, list) and [str(v) for v in resolved] == [str(v) for v in asked]
+    if str(asked).upper() in MTP_NAMES and resolved is not None:
+        return str(resolved).upper() in MTP_NAMES
+    if isinstance(resolved, bool) or resolved is None:
+        return asked is resolved or str(asked).lower() == str(resolved).lower()
+    try:
+        return float(str(asked)) == float(str(resolved))
+    except ValueError:
+        return str(asked) == str(resolved)
