@@ -11,7 +11,7 @@ import openai
 
 from suite.load.arrivals import TICKET, Ticket, clock
 from suite.load.endpoint import Endpoint, Sampling
-from suite.load.records import Fault, FaultKind
+from suite.load.records import Fault, FaultKind, LoadError
 from suite.load.transport import StampingTransport
 from suite.load.workloads import Prompt
 
@@ -46,8 +46,16 @@ class Client:
             await self._stamping.open_ahead(httpx2.URL(self.endpoint.root_url), connections)
 
     async def first_model(self) -> str:
-        """The id of the server's first model."""
-        page = await self._openai.models.list(timeout=_CONNECT_TIMEOUT_S)
+        """The id of the server's first model; LoadError if the server cannot be asked or has none."""
+        where = f"{self.endpoint.v1_url}/models"
+        try:
+            page = await self._openai.models.list(timeout=_CONNECT_TIMEOUT_S)
+        except openai.APIConnectionError as error:
+            raise LoadError(f"no server answers at {where}: {_connection_fault(error).message}") from None
+        except openai.APIStatusError as error:
+            raise LoadError(f"{where} answered {error.status_code}: {_server_message(error)}") from None
+        if not page.data:
+            raise LoadError(f"{where} lists no model; name one (--model)")
         return page.data[0].id
 
     async def ask(

@@ -68,6 +68,11 @@ class Timeline:
     tokens: NDArray[np.int64]
     per_chunk: bool = True
 
+    def __repr__(self) -> str:
+        if not len(self.t_s):
+            return "Timeline(empty)"
+        return f"Timeline({len(self.t_s)} arrivals, {self.t_s[0]:.4f} s to {self.t_s[-1]:.4f} s, {self.tokens[-1]} tokens)"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestRecord:
