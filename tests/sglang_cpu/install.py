@@ -71,10 +71,11 @@ def pins(version: str) -> dict[str, str]:
 def asked_versions(text: str) -> list[str]:
     """The versions named on the command line, checked."""
     versions = [version.strip() for version in text.split(",") if version.strip()]
-    unknown = sorted(set(versions) - set(known_versions()))
-    if unknown or not versions:
+    if not versions:
+        raise InstallError(f"--versions names none; there are {', '.join(known_versions())}")
+    if unknown := sorted(set(versions) - set(known_versions())):
         raise InstallError(
-            f"no pins for SGLang {', '.join(unknown) or text!r}; there are {', '.join(known_versions())}"
+            f"no pins for SGLang {', '.join(unknown)}; there are {', '.join(known_versions())}"
         )
     return versions
 
