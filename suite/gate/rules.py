@@ -37,6 +37,7 @@ DEFAULT_RULES: tuple[MetricRule, ...] = (
     MetricRule("ttft_s", "TTFT", "s", "lower", "latency", gated=True),
     MetricRule("acceptance_length", "acceptance length", "tokens/step", "higher", "count", gated=True),
     MetricRule("mtp_speedup", "MTP speed-up", "x", "higher", "ratio", gated=True),
+    MetricRule("round_s", "time of a round", "s", "lower", "decode", gated=True),
     MetricRule("total_tokens_per_s", "total tokens/s", "tokens/s", "higher", "decode"),
     MetricRule("requests_per_s", "requests/s", "requests/s", "higher", "decode"),
     MetricRule("goodput_requests_per_s", "goodput", "requests/s", "higher", "decode"),

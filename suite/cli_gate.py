@@ -1,0 +1,314 @@
+"""``python -m suite baseline|judge|history``: stored measurements on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from suite import config
+from suite.gate import (
+    Baseline,
+    BaselineStore,
+    GateError,
+    Judgement,
+    Rules,
+    Session,
+    judge,
+    load_run,
+    save_run,
+)
+from suite.gate.baselines import BaselineSession
+from suite.gate.history import History, creeps, has_change_points, steps
+from suite.gate.imports import FORMATS, read_results
+from suite.gate.records import Launch, differing
+from suite.gate.values import launch_log
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXIT_REGRESSION, EXIT_UNDECIDED = 1, 8
+
+
+def add_parsers(subparsers: Subparsers) -> None:
+    """Add ``baseline``, ``judge`` and ``history`` to the suite's commands."""
+    _add_baseline(subparsers)
+    one = _command(subparsers, "judge", run_judge, "judge a stored run again, offline")
+    one.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its run.json")
+    one.add_argument("--save", action="store_true", help="write the verdicts beside the run")
+    one = _command(subparsers, "history", run_history, "steps and slow losses over all runs of a target")
+    one.add_argument("--history", type=Path, default=Path("results/history"), metavar="DIR")
+    one.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="runs to add first")
+
+
+def _add_baseline(subparsers: Subparsers) -> None:
+    baseline = subparsers.add_parser("baseline", help="stored samples: look at them, move them")
+    actions = baseline.add_subparsers(title="actions", required=True, metavar="ACTION")
+    _command(actions, "list", run_list, "the baselines of a target")
+    one = _command(actions, "show", run_show, "the sessions of a question's baselines")
+    one.add_argument("question")
+    one.add_argument("arm", nargs="?")
+    one = _command(actions, "promote", run_promote, "make a run the level that later runs are compared with")
+    one.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its run.json")
+    one.add_argument("--question", action="append", default=[], help="only this question (may be repeated)")
+    one.add_argument(
+        "--add", action="store_true", help="add a session to the level there is, if the build is the same"
+    )
+    one = _command(actions, "drop", run_drop, "remove a question's baselines, or one session of them")
+    one.add_argument("question")
+    one.add_argument("arm", nargs="?")
+    one.add_argument("--run-id", help="only the session of this run")
+    one = _command(actions, "diff", run_diff, "two recorded sessions, or two runs, beside each other")
+    one.add_argument("a", metavar="A", help="the run id of a recorded session, or a run's directory")
+    one.add_argument("b", metavar="B")
+    one = _command(actions, "import", run_import, f"a run from result files of {', '.join(FORMATS)}")
+    one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="one file a launch")
+    one.add_argument("--arm", required=True, help="the arm these results are of")
+    one.add_argument("--run-id", help="default: made of the first file's name")
+    one.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
+    one.add_argument("--record", action="store_true", help="record it as a baseline session too")
+
+
+def _command(subparsers: Subparsers, name: str, func: object, text: str) -> argparse.ArgumentParser:
+    parser = subparsers.add_parser(name, help=text, description=text)
+    parser.add_argument(
+        "--target", metavar="NAME", help="default: the run's own, or suite.toml's default_target"
+    )
+    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.set_defaults(func=func)
+    return parser
+
+
+def _target(arguments: argparse.Namespace) -> str:
+    """The target that was named, or the configuration's default."""
+    named: str | None = arguments.target
+    return named or config.load(arguments.suite_config).default_target
+
+
+def _store(arguments: argparse.Namespace, target: str) -> BaselineStore:
+    return BaselineStore(arguments.baselines, target)
+
+
+def _rules(arguments: argparse.Namespace, target: str) -> Rules:
+    """The rules of a target in suite.toml; the defaults where there is no such file or target."""
+    if not arguments.suite_config.exists():
+        return Rules()
+    known = config.load(arguments.suite_config).targets.get(target)
+    if known is None:
+        return Rules()
+    return Rules(
+        metrics={name: change.model_dump(exclude_none=True) for name, change in known.gate.metrics.items()},
+        arms={
+            arm: {name: change.model_dump(exclude_none=True) for name, change in changes.items()}
+            for arm, changes in known.gate.arms.items()
+        },
+    )
+
+
+def run_judge(arguments: argparse.Namespace) -> int:
+    """Judge a stored run against the baselines as they are now."""
+    session = load_run(arguments.run)
+    target = arguments.target or session.target
+    found = _store(arguments, target).sessions_for(session)
+    judgement = judge(session, found, _rules(arguments, target))
+    _print_judgement(judgement)
+    if arguments.save:
+        save_run(arguments.run if arguments.run.is_dir() else arguments.run.parent, session, judgement)
+    return exit_status(judgement)
+
+
+def exit_status(judgement: Judgement) -> int:
+    """0 good, 1 a regression, 8 nothing regressed but something is inconclusive or invalid."""
+    words = {v.word for v in judgement.verdicts.values()}
+    if "regression" in words:
+        return EXIT_REGRESSION
+    return EXIT_UNDECIDED if words & {"inconclusive", "invalid"} else 0
+
+
+def _print_judgement(judgement: Judgement) -> None:
+    for verdict in sorted(judgement.verdicts.values(), key=lambda v: (v.question, v.arm, v.metric)):
+        print(f"{verdict.word:<12} {verdict.question}, {verdict.arm}: {verdict.headline}")
+        if verdict.word not in ("pass", "unjudged"):
+            print(f"{'':<12} {verdict.reason}" + (f"; {verdict.needs}" if verdict.needs else ""))
+    for note in judgement.notes:
+        print(f"note: {note}")
+    print(f"{len(judgement.verdicts)} verdicts, worst: {judgement.worst}")
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """One line a baseline; files that cannot be used are named and make the status 1."""
+    target = _target(arguments)
+    good, bad = _store(arguments, target).all()
+    for baseline in good:
+        current = [s for s in baseline.sessions if s.generation == baseline.generation]
+        version = baseline.current.subject.get("sglang")
+        print(
+            f"{baseline.question}, {baseline.arm}: {len(current)} sessions"
+            + (
+                f" (+{len(baseline.sessions) - len(current)} earlier)"
+                if len(current) < len(baseline.sessions)
+                else ""
+            )
+            + f", newest {baseline.current.date}"
+            + (f", sglang {version}" if version else "")
+        )
+    if not good and not bad:
+        print(f"no baselines of {target}; record one: pytest -m perf --target {target} --record-baseline")
+    return _print_problems(bad)
+
+
+def _print_problems(bad: Sequence[GateError]) -> int:
+    for error in bad:
+        print(f"unusable: {error}")
+    return 1 if bad else 0
+
+
+def _baselines(arguments: argparse.Namespace) -> list[Baseline]:
+    store = _store(arguments, _target(arguments))
+    good, _ = store.all()
+    found = [b for b in good if b.question == arguments.question and arguments.arm in (None, b.arm)]
+    if not found:
+        known = ", ".join(sorted({b.question for b in good})) or "none"
+        raise GateError(f"no baseline of {arguments.question} in {store.folder}; there: {known}")
+    return found
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Identity, subject and each session's values."""
+    for baseline in _baselines(arguments):
+        print(f"{baseline.question}, {baseline.arm}")
+        print("  identity: " + ", ".join(f"{k}={v}" for k, v in baseline.identity.items()))
+        for session in baseline.sessions:
+            print(f"  generation {session.generation}, {session.started_at}, run {session.run_id}")
+            for metric, value in _levels(session.launches).items():
+                print(f"    {metric:<24} {value:.6g}")
+    return 0
+
+
+def _levels(launches: Sequence[Launch]) -> dict[str, float]:
+    """The geometric mean over launches of each metric that has a value."""
+    names = sorted({n for launch in launches for n in launch.rounds})
+    logs = {n: np.array([launch_log(launch, n) for launch in launches]) for n in names}
+    return {n: float(np.exp(np.nanmean(y))) for n, y in logs.items() if np.isfinite(y).any()}
+
+
+def run_promote(arguments: argparse.Namespace) -> int:
+    """Record a run as a new level (or, with --add, as one more session of the level there is)."""
+    session = load_run(arguments.run)
+    store = _store(arguments, arguments.target or session.target)
+    for done in store.record(session, promote=not arguments.add, only=arguments.question):
+        print(f"{done.text} ({done.path})")
+    return 0
+
+
+def run_drop(arguments: argparse.Namespace) -> int:
+    """Remove baselines; nothing removed is an error, so that a typing mistake is seen."""
+    store = _store(arguments, _target(arguments))
+    dropped = store.drop(arguments.question, arguments.arm, arguments.run_id)
+    if not dropped:
+        raise GateError(f"nothing to drop: no such baseline in {store.folder}")
+    for path in dropped:
+        print(f"dropped {'session ' + arguments.run_id + ' of ' if arguments.run_id else ''}{path}")
+    return 0
+
+
+def run_diff(arguments: argparse.Namespace) -> int:
+    """Subject and level of A and B for every series that both have. Levels only: a verdict needs `judge`."""
+    left, right = (_found(arguments, name) for name in (arguments.a, arguments.b))
+    common = sorted(set(left) & set(right))
+    if not common:
+        raise GateError(f"{arguments.a} and {arguments.b} have no series in common")
+    for where in common:
+        print(", ".join(where))
+        for key, (old, new) in differing(left[where].subject, right[where].subject).items():
+            print(f"  {key}: {old} -> {new}")
+        before, after = _levels(left[where].launches), _levels(right[where].launches)
+        for metric in sorted(set(before) & set(after)):
+            old_value, new_value = before[metric], after[metric]
+            print(
+                f"  {metric:<24} {old_value:.6g} -> {new_value:.6g} ({100 * (new_value / old_value - 1):+.2f} %)"
+            )
+    return 0
+
+
+def _found(arguments: argparse.Namespace, name: str) -> dict[tuple[str, str], BaselineSession]:
+    """The series of a run's directory, or of the sessions that one run recorded."""
+    if Path(name).exists():
+        run = load_run(Path(name))
+        return {
+            (s.question, s.arm): BaselineSession(run.run_id, run.started_at, s.subject, s.launches)
+            for s in run.series
+        }
+    good, _ = _store(arguments, _target(arguments)).all()
+    found = {(b.question, b.arm): s for b in good for s in b.sessions if s.run_id == name}
+    if not found:
+        known = ", ".join(sorted({s.run_id for b in good for s in b.sessions})) or "none"
+        raise GateError(f"no run {name!r}: neither a directory nor a recorded session; recorded: {known}")
+    return found
+
+
+def run_import(arguments: argparse.Namespace) -> int:
+    """Write a run from foreign result files, and record it if asked to."""
+    target = _target(arguments)
+    imported = read_results(arguments.files, target=target, arm=arguments.arm, run_id=arguments.run_id)
+    session = imported.session
+    store = _store(arguments, target)
+    folder: Path = arguments.results / session.run_id
+    save_run(folder, session, judge(session, store.sessions_for(session), _rules(arguments, target)))
+    for note in imported.notes:
+        print(note)
+    print(f"run {session.run_id}: {len(session.series)} series, {len(arguments.files)} launches, in {folder}")
+    if arguments.record:
+        for done in store.record(session):
+            print(f"{done.text} ({done.path})")
+    else:
+        print(
+            f"judge it: python -m suite judge {folder}; record it: python -m suite baseline promote {folder} --add"
+        )
+    return 0
+
+
+def run_history(arguments: argparse.Namespace) -> int:
+    """Add the runs under --results to the history, then tell steps and creep. Status 1 if anything got worse."""
+    target = _target(arguments)
+    history = History(arguments.history, target)
+    latest = _append_runs(history, arguments.results, target)
+    entries, rules = history.read(), _rules(arguments, target)
+    print(f"{len(entries)} runs of {target} in {history.path}")
+    worse = False
+    if has_change_points():
+        for step in steps(entries, rules):
+            worse |= step.worse
+            print(
+                f"{'worse' if step.worse else 'better'}: {', '.join(step.key)} {100 * step.change:+.1f} % "
+                f"({step.before:.5g} -> {step.after:.5g}) from run {step.run_id} of {step.started_at[:10]} on"
+            )
+    else:
+        print("change points are not looked for: ruptures is not installed (pip install ruptures)")
+    good, bad = _store(arguments, target).all()
+    for creep in creeps(latest, good, rules) if latest else []:
+        worse = True
+        print(
+            f"creep: {', '.join(creep.key)} {100 * creep.change:+.1f} % since the best promoted level "
+            f"({creep.best:.5g} of {creep.best_date} -> {creep.now:.5g})"
+        )
+    return 1 if worse or _print_problems(bad) else 0
+
+
+def _append_runs(history: History, results: Path, target: str) -> Session | None:
+    """Append every stored run of the target that is not yet there; the newest of them is returned."""
+    runs: list[Session] = []
+    for path in sorted(results.glob("*/run.json")):
+        try:
+            run = load_run(path)
+        except GateError as error:
+            print(f"skipped: {error}")
+            continue
+        if run.target == target:
+            runs.append(run)
+            history.append(run)
+    return max(runs, key=lambda r: (r.started_at, r.run_id), default=None)
