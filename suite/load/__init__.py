@@ -1,6 +1,6 @@
 """Workloads, and the client that plays them against a server and writes timelines."""
 
-from suite.load import workloads
+from suite.load import cache, contexts, workloads
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.health import ClientLimits
 from suite.load.play import WarmUp, play
@@ -37,6 +37,8 @@ __all__ = [
     "Timeline",
     "WarmUp",
     "Workload",
+    "cache",
+    "contexts",
     "play",
     "workloads",
 ]
