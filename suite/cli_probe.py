@@ -136,7 +136,7 @@ def _print_scan(found: installation.Scanned, everything: bool) -> None:
     print(f"SGLang {installed.version}{commit} in {installed.root}")
     if installed.beside:
         print("with " + ", ".join(f"{name} {version}" for name, version in installed.beside.items()))
-    print(f"{found.files} files read, the {found.parsed} that mention speculation parsed")
+    print(f"{found.files} files read, the {found.parsed} that mention the setting parsed")
     for meaning, title in _TITLES.items():
         _print_sites(title, found.of(meaning))
     if everything:

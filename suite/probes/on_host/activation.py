@@ -87,7 +87,7 @@ class Scan(ast.NodeVisitor):
         for argument, default in _defaults(node.args):
             if argument.arg == NAME:
                 self.note(argument, "parameter default", "declaration" if is_none(default) else "activation")
-        self._inside(node.name, Reader(algorithm.stand_ins(node)), node)
+        self._inside(node.name, Reader(node), node)
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 (ast's own word)
 
@@ -223,6 +223,8 @@ class Returns(Scan):
 def returns(tree: ast.AST, path: str, source: str, names: set[str]) -> list[Site]:
     """The returns of the functions called ``names``."""
     sites: list[Site] = []
+    if not any(f"def {name}" in source for name in names):
+        return sites
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name in names:
             scan = Returns(path, source)

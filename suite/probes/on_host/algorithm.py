@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 NAME = "speculative_algorithm"
 FLAG = re.compile(r"^--speculative-algo[a-z]*(=|$)")
@@ -55,10 +56,15 @@ def worst(classes: Iterable[str]) -> str:
 
 
 class Reader:
-    """Reads expressions of one function; ``local`` are its variables that stand for the algorithm."""
+    """Reads expressions of one ``function``, knowing which of its variables stand for the algorithm."""
 
-    def __init__(self, local: Iterable[str] = ()) -> None:
-        self.local = frozenset(local)
+    def __init__(self, function: ast.AST | None = None) -> None:
+        self._function = function
+
+    @cached_property
+    def local(self) -> frozenset[str]:
+        """Variables that are only ever bound to the algorithm itself."""
+        return frozenset(stand_ins(self._function)) if self._function else frozenset()
 
     def is_it(self, node: ast.AST) -> bool:
         """Is ``node`` the algorithm itself, by whatever access?"""

@@ -17,7 +17,9 @@ from typing import Any
 from suite.probes.on_host.activation import Scan, Site, returns
 from suite.probes.on_host.algorithm import NAME
 
-_MENTIONS = (b"speculative", b"Speculative", b"SPECULATIVE")
+_MENTION = re.compile(rb"speculative[_-]algo|speculative[_-]?[\"'{]|_algorithm[\"']")
+"""The setting or its flag by name, or a piece that its name could be built from."""
+
 _IN_TEXT = re.compile(r"speculative[_-]algorithm[\"']?\]?\s*[,:= ](?!=)\s*[\"']?([^\s,\"'}\])]*)")
 _DATA = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".env", ".jinja", ".sh", ".pth")
 _COMPILED = (".so", ".pyd", ".pyc")
@@ -53,7 +55,7 @@ def _bytes(path: str) -> bytes:
 
 
 class Package:
-    """What has been seen of one package. Files that do not mention speculation are read, not parsed."""
+    """What has been seen of one package. Files that do not mention the setting are read, not parsed."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
@@ -83,7 +85,7 @@ class Package:
             return
         if name.endswith(".py"):
             self._modules.append((name, data))
-        if not any(word in data for word in _MENTIONS):
+        if not _MENTION.search(data):
             return
         if name.endswith(".py"):
             self._module(name, data.decode("utf-8", "replace"))
