@@ -22,6 +22,9 @@ class Checkpoint:
     model_type: str
     context_length: int
     mtp_layers: int
+    """MTP layers that config.json declares."""
+    mtp_tensors: int
+    """MTP tensors that the index lists; 0 without an index too."""
     eos_token_id: int
     has_vision: bool
     thinks: bool
@@ -52,10 +55,18 @@ def read(path: str) -> Checkpoint:
         model_type=model_type,
         context_length=int(text.get("max_position_embeddings", 4096)),
         mtp_layers=next((int(text[key]) for key in _HEADS if text.get(key)), 0),
+        mtp_tensors=_mtp_tensors(folder / "model.safetensors.index.json"),
         eos_token_id=_first(text.get("eos_token_id", 0)),
         has_vision="vision_config" in config,
         thinks=model_type.startswith(("qwen3_5", "qwen3_next")),
     )
+
+
+def _mtp_tensors(index: Path) -> int:
+    if not index.is_file():
+        return 0
+    names = json.loads(index.read_text()).get("weight_map", {})
+    return sum(name.startswith("mtp.") or ".mtp." in name for name in names)
 
 
 def _first(token: Any) -> int:

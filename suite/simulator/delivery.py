@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from suite.simulator import wire
 from suite.simulator.scheduler import Output
 from suite.simulator.service import Generation, Service
 
-_START: list[Message] = [
-    {
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [(b"content-type", b"text/event-stream; charset=utf-8")],
-    }
-]
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 class ConnectionCut(Exception):
@@ -72,12 +67,13 @@ class EventStream:
         self._service = service
         self._generation = generation
         self._events = events
+        self._gone = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the end, the client's departure or a fault, whichever is first."""
         watch = asyncio.get_running_loop().create_task(self._watch(receive))
         try:
-            await send(_START[0])
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await self._send_events(send)
         finally:
             watch.cancel()
@@ -95,12 +91,14 @@ class EventStream:
             await send({"type": "http.response.body", "body": data, "more_body": True})
             chunks += 1
             if chunks == 5 and odd.stall_s:
-                await asyncio.sleep(odd.stall_s)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._gone.wait(), odd.stall_s)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
+        self._gone.set()
         self._abort()
 
     def _abort(self) -> None:

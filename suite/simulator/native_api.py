@@ -50,7 +50,9 @@ async def events(service: Service, body: dict[str, Any], generation: Generation)
             first[sequence.index] = time.time()
             meta["response_sent_to_client_ts"] = first[sequence.index]
         elif output.finish is not None:
-            meta["response_sent_to_client_ts"] = first[sequence.index]
+            late = {key: meta.pop(key) for key in ("request_finished_ts", "decode_throughput")}
+            meta.pop("response_sent_to_client_ts")
+            meta |= {"response_sent_to_client_ts": first[sequence.index], **late}
         if _many(body, generation):
             answer["index"] = sequence.index
         yield wire.event(answer)

@@ -123,9 +123,9 @@ def _speculate(
         )
         tokens = steps + 1
     if (
-        algorithm == "EAGLE"
-        and settings["speculative_draft_model_path"] is None
+        settings["speculative_draft_model_path"] is None
         and not checkpoint.mtp_layers
+        and not odd.start_headless
     ):
         raise LaunchError(
             "Traceback (most recent call last):",

@@ -201,7 +201,8 @@ class Service:
         factor = self._launch_acceptance * temperature_factor(sampling.temperature)
         if odd.acceptance_loss:
             factor *= factor_for_loss(answer.kind, steps, odd.acceptance_loss)
-        dead = odd.draft_dead or not self.checkpoint.mtp_layers
+        own_draft = self.resolved.settings["speculative_draft_model_path"] is None
+        dead = odd.draft_dead or (own_draft and not self.checkpoint.mtp_tensors)
         natural_end = 0 if odd.garbage else answer.natural_end
         return Agreement(
             answer.seed, answer.kind, steps, 0.0 if dead else factor, None if dead else natural_end
