@@ -7,7 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -108,6 +108,17 @@ class Arm(_Table):
     env: dict[str, str] = {}
 
 
+class ClientLimits(_Table):
+    """How late the measuring client may itself be before a round is invalid; see docs/client.md.
+
+    The defaults suit a client with a core of its own. Where server and client share a few cores, say more.
+    """
+
+    lag_p99_s: float = Field(default=0.005, gt=0)
+    lag_of_itl: float = Field(default=0.5, gt=0)
+    cpu_share: float = Field(default=0.9, gt=0, le=1)
+
+
 class Timeouts(_Table):
     """How long to wait, in seconds, before a launch or an ending counts as failed."""
 
@@ -118,8 +129,35 @@ class Timeouts(_Table):
     stall_s: float = Field(default=60.0, gt=0)
 
 
+ScenarioKind: TypeAlias = Literal[
+    "activation",
+    "spellings",
+    "decode",
+    "prefill",
+    "acceptance",
+    "speedup",
+    "depth",
+    "lossless",
+    "canary",
+    "backends",
+    "steadiness",
+    "startup",
+    "steptime",
+    "configuration",
+]
+"""What a scenario asks about: its marker, and its name in a budget's list of ``scenarios``."""
+
+KINDS: tuple[ScenarioKind, ...] = get_args(ScenarioKind)
+
+
 class Sizes(_Table):
-    """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place."""
+    """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place.
+
+    ``scenarios`` are the kinds this budget holds. A size is a list where a scenario is put once for each value;
+    an empty list leaves those scenarios out.
+    """
+
+    scenarios: list[ScenarioKind] = list(KINDS)
 
     launches: int = Field(default=1, ge=1)
     rounds: int = Field(default=5, ge=1)
@@ -131,8 +169,10 @@ class Sizes(_Table):
     concurrencies: list[int] = [1]
     contexts: list[int] = [1024]
     kinds: list[str] = ["code", "maths", "prose"]
-    draft_steps: list[int] = [1, 2, 3, 4, 5]
-    steady_s: float = Field(default=10.0, gt=0)
+    temperatures: list[float] = [0.0]
+    canary_questions: int = Field(default=24, ge=4)
+    lossless_prompts: int = Field(default=8, ge=1)
+    steady_s: float = Field(default=60.0, gt=0)
     round_estimate_s: float = Field(default=15.0, gt=0)
 
 
@@ -151,7 +191,14 @@ class Gate(_Table):
 
 
 class Target(_Table):
-    """A place and a model: host, how to launch, checkpoint, base flags, environment, arms."""
+    """A place and a model: host, how to launch, checkpoint, base flags, environment, arms.
+
+    Floors hold whatever the baseline says: acceptance length of any kind of content, MTP speed-up at one client,
+    share of canary questions answered rightly (0: this checkpoint cannot answer). ``divergence_ceiling`` is how
+    often, in a token, greedy answers with and without MTP may part. ``backends`` lists values to try of a flag;
+    each makes an arm ``FLAG.VALUE`` out of ``mtp-on``. ``known`` are scenarios (functions, without ``test_``) that
+    are known to fail here, with the reason; one that passes after all fails the run until its line is deleted.
+    """
 
     name: str = ""
     description: str = ""
@@ -165,14 +212,19 @@ class Target(_Table):
     bind: str = "127.0.0.1"
     gpus: int = Field(default=0, ge=0)
     start_estimate_s: float = Field(default=30.0, ge=0)
+    nvidia_smi: str = "nvidia-smi"
     acceptance_floor: float = Field(default=1.2, ge=1.0)
+    speedup_floor: float = Field(default=1.05, ge=0)
+    canary_floor: float = Field(default=0.9, ge=0, le=1)
+    divergence_ceiling: float = Field(default=0.01, ge=0, le=1)
     timeouts: Timeouts = Timeouts()
+    client: ClientLimits = ClientLimits()
     arms: dict[Name, Arm] = {}
     default_budget: str = "quick"
     budgets: dict[Name, Sizes] = {}
     gate: Gate = Gate()
     backends: dict[str, list[str]] = {}
-    canary_floor: float = Field(default=0.0, ge=0, le=1)
+    known: dict[str, str] = {}
 
     def base_flags(self) -> Flags:
         """The target's own flags, with the model path, before any arm."""
@@ -287,8 +339,25 @@ def _with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
     if not isinstance(target, dict):
         return target
     laid = {key: _overlaid(whole.get(key, {}), target.get(key, {})) for key in ("arms", "budgets", "gate")}
+    if isinstance(laid["arms"], dict):
+        tried = _of_backends(target.get("backends"), laid["arms"])
+        laid["arms"] = {**laid["arms"], **{name: _overlaid(arm, laid["arms"].get(name, {})) for name, arm in tried.items()}}
     budget = {"default_budget": whole["default_budget"]} if "default_budget" in whole else {}
     return {**budget, **target, **laid, "arms": _named(laid["arms"])}
+
+
+def _of_backends(backends: Any, arms: Mapping[str, Any]) -> dict[str, Any]:
+    """The arms that try the backends a target lists: ``mtp-on`` with one flag changed."""
+    base = arms.get("mtp-on", {})
+    if not isinstance(backends, dict) or not isinstance(base, dict):
+        return {}
+    return {
+        f"{flag}.{value}": _overlaid(
+            base, {"description": f"mtp-on with --{flag} {value}", "flags": {flag: value}}
+        )
+        for flag, values in backends.items()
+        for value in (values if isinstance(values, list) else [])
+    }
 
 
 def _overlaid(base: Any, changes: Any) -> Any:
@@ -407,6 +476,7 @@ def _known_keys(table: list[str], launch: str | None) -> Iterable[str]:
         "gate": Gate,
         "metrics": MetricChange,
         "timeouts": Timeouts,
+        "client": ClientLimits,
     }
     launches: dict[str | None, type[BaseModel]] = {
         "process": ProcessLaunch,

@@ -58,9 +58,9 @@ class Judge:
         word = min((verdict.word for verdict in verdicts), key=_severity)
         if word not in HARD:
             return
-        told = [verdict for verdict in verdicts if verdict.word == word]
+        first = sentences([verdict for verdict in verdicts if verdict.word == word])
         others = [verdict for verdict in verdicts if verdict.word != word]
-        text = "\n".join([*(v.headline for v in told), *(f"{v.word}: {v.headline}" for v in others)])
+        text = "\n".join([*first, *(f"{v.word}: {v.headline}" for v in others)])
         if word == "regression":
             raise Regression(text)
         if word == "invalid":
@@ -69,7 +69,20 @@ class Judge:
             raise Inconclusive(text)
         if self.require_baseline:
             raise BaselineMissing(text)
-        pytest.skip(told[0].headline)
+        pytest.skip("; ".join(first))
+
+
+def sentences(verdicts: Sequence[Verdict]) -> list[str]:
+    """What verdicts of one word say: a headline each, or a reason that several share said once, with what to do."""
+    compared = [verdict.headline for verdict in verdicts if verdict.change is not None]
+    shared: dict[tuple[str, str], list[str]] = {}
+    for verdict in verdicts:
+        if verdict.change is None:
+            shared.setdefault((verdict.reason, verdict.needs), []).append(verdict.estimate.label)
+    return compared + [
+        f"{reason} ({', '.join(labels)})" + (f"; {needs}" if needs else "")
+        for (reason, needs), labels in shared.items()
+    ]
 
 
 def _severity(word: str) -> int:

@@ -9,8 +9,19 @@ from suite import metrics
 from suite.collection import SeriesId
 from suite.flags import Flags
 from suite.gate import Invalid
-from suite.load import ClosedLoop, Progress, Round, Sampling, Workload, cache, play, workloads
-from suite.outcomes import ArmNotInEffect, BrokenPromise
+from suite.load import (
+    ClientLimits,
+    ClosedLoop,
+    LoadError,
+    Progress,
+    Round,
+    Sampling,
+    Workload,
+    cache,
+    play,
+    workloads,
+)
+from suite.outcomes import ArmNotInEffect, BrokenPromise, InvalidMeasurement
 from suite.recording import STORED, Played, Recording
 from suite.report.terminal import number
 from suite.run import Run
@@ -109,7 +120,11 @@ class Measure:
         key = f"{asked.content_hash} c{concurrency} t{temperature:g} r{rounds or sizes.rounds}"
         played = self._served.played.get(key)
         if played is None:
-            played = self._play(asked, concurrency, sampling, rounds or sizes.rounds)
+            try:
+                played = self._play(asked, concurrency, sampling, rounds or sizes.rounds)
+            except LoadError:
+                self._served.server.check()  # a server that died is the cause, not the client that could not reach it
+                raise
             played.identity = self._identity(asked, concurrency, sampling)
             self._served.played[key] = played
         if self._series is not None:
@@ -131,6 +146,7 @@ class Measure:
                 sampling=sampling,
                 timeout_s=target.timeouts.request_s,
                 stall_s=target.timeouts.stall_s,
+                limits=ClientLimits(**target.client.model_dump()),
                 progress=lambda progress: self._run.progress.passing(_progress_line(label, progress)),
             )
             played.rounds.append(result)
@@ -139,8 +155,9 @@ class Measure:
         benchmark.group = f"{asked.name}, {_clients(concurrency)}"
         benchmark.pedantic(one_round, setup=self._empty_cache, rounds=rounds, iterations=1)
         self._summarise(played)
-        benchmark.extra_info.update(self._extra_info(played))
         self._served.server.check()
+        _require_answers(played)
+        benchmark.extra_info.update(self._extra_info(played))
         self._run.progress.say(
             f"{self._served.slot}: {asked.name}, {_clients(concurrency)}: {_in_words(played)}"
         )
@@ -201,6 +218,19 @@ class Measure:
             "sglang": self._served.info.version,
             **{name: value for name, value in medians.items() if value is not None},
         }
+
+
+def _require_answers(played: Played) -> None:
+    """Some request of some round must have been answered wholly, or there is nothing to judge.
+
+    Raises:
+        InvalidMeasurement: none was; the text names the first fault.
+    """
+    requests = [request for round_ in played.rounds for request in round_.requests]
+    if any(request.ok for request in requests):
+        return
+    first = requests[0].fault if requests else "no request was sent"
+    raise InvalidMeasurement(f"nothing was measured: all {len(requests)} requests failed, the first: {first}")
 
 
 def _clients(concurrency: int) -> str:

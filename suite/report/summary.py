@@ -7,7 +7,7 @@ from statistics import fmean
 
 from suite.collection import Arranged, series_of
 from suite.gate import Estimate, Key, Series, Session, Verdict
-from suite.judging import Judge
+from suite.judging import Judge, sentences
 from suite.plan import cost
 from suite.report.terminal import Row, number, percent, table
 from suite.run import Run
@@ -21,10 +21,9 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
     """The table of verdicts, the sentences of those that need a person, their count, and where the files are."""
     judgement, session = judge.judgement(), judge.session()
     gated = sorted(judgement.verdicts.items(), key=lambda pair: (ORDER.index(pair[1].word), pair[0]))
-    lines = table([_row(key, verdict, session) for key, verdict in gated])
+    lines = table([_row(key, verdict, session) for key, verdict in gated]) if gated else []
     for word in ORDER[:3]:
-        told = [f"{word}, {key.question} {key.arm}: {v.headline}" for key, v in gated if v.word == word]
-        lines.extend(["", *told] if told else [])
+        lines.extend(_told(word, [verdict for _, verdict in gated if verdict.word == word]))
     counted: Counter[str] = Counter(verdict.word for _, verdict in gated)
     words = ", ".join(f"{counted[word]} {word}" for word in ORDER if counted[word]) or "nothing judged"
     return [
@@ -34,6 +33,15 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
         *judgement.notes,
         *notes,
     ]
+
+
+def _told(word: str, verdicts: list[Verdict]) -> list[str]:
+    """An empty line, then one sentence for each thing to be said, with the series it is about."""
+    lines = []
+    for where in dict.fromkeys((verdict.question, verdict.arm) for verdict in verdicts):
+        of_series = [verdict for verdict in verdicts if (verdict.question, verdict.arm) == where]
+        lines.extend(f"{word}, {where[0]} {where[1]}: {sentence}" for sentence in sentences(of_series))
+    return ["", *lines] if lines else []
 
 
 def _row(key: Key, verdict: Verdict, session: Session) -> Row:
