@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,50 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import BODY, HEAD, QWEN35, whole, write, write_shard
 
 from suite.hosts import LocalHost
 from suite.probes import checkpoint
 from suite.probes.checkpoint import Checkpoint
 from suite.probes.errors import CheckpointError
 from suite.probes.on_host.read_checkpoint import header_of, is_mtp
-
-QWEN35 = {
-    "text_config": {"num_hidden_layers": 60, "mtp_num_hidden_layers": 1},
-    "architectures": ["Qwen3_5Moe"],
-}
-BODY = ["model.language_model.layers.0.mlp.gate.weight", "model.language_model.layers.59.mlp.gate.weight"]
-HEAD = ["mtp.fc.weight", "mtp.layers.0.self_attn.q_proj.weight", "mtp.norm.weight"]
-
-
-def write_shard(path: Path, tensors: dict[str, str]) -> None:
-    """A safetensors file of two-byte tensors: name to dtype."""
-    header = {
-        name: {"dtype": dtype, "shape": [1], "data_offsets": [2 * place, 2 * place + 2]}
-        for place, (name, dtype) in enumerate(tensors.items())
-    }
-    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(2 * len(tensors)))
-
-
-def write(
-    folder: Path, config: dict[str, Any], shards: dict[str, dict[str, str]], index: bool = True
-) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    for shard, tensors in shards.items():
-        write_shard(folder / shard, tensors)
-    if index:
-        names = {name: shard for shard, tensors in shards.items() for name in tensors}
-        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
-    return folder
-
-
-def whole(folder: Path, config: dict[str, Any] = QWEN35, head: list[str] = HEAD) -> Path:
-    return write(
-        folder,
-        config,
-        {"a.safetensors": dict.fromkeys(BODY, "U8"), "b.safetensors": dict.fromkeys(head, "BF16")},
-    )
 
 
 def read(folder: Path) -> Checkpoint:

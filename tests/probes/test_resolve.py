@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from making import CONSTRUCTED, RESOLVED_ONCE, install_sglang
 
 from suite.flags import Flags
 from suite.hosts import LocalHost
@@ -14,42 +15,6 @@ from suite.probes import installation
 from suite.probes.errors import InstallationError, ProbeHostError
 from suite.probes.installation import CannotResolve, Refused, Resolved
 from suite.probes.remote import run_script
-
-PARSER = """
-import argparse, dataclasses, os
-
-@dataclasses.dataclass
-class ServerArgs:
-    model_path: str
-    speculative_algorithm: str | None = None
-    speculative_num_steps: int | None = None
-    table: dict = dataclasses.field(default_factory=lambda: {"decode": {"max_bs": 8}})
-
-    @staticmethod
-    def add_cli_args(parser):
-        parser.add_argument("--model-path", required=True)
-        parser.add_argument("--speculative-algorithm")
-        parser.add_argument("--speculative-num-steps", type=int)
-        parser.add_argument("--speculative-draft-model-path")
-"""
-
-CONSTRUCTED = (
-    PARSER
-    + """
-    def __post_init__(self):
-        if self.speculative_algorithm == "NEXTN":
-            self.speculative_algorithm, self.speculative_num_steps = "EAGLE", 3
-
-def prepare_server_args(argv):
-    print("noise on standard output")
-    parser = argparse.ArgumentParser()
-    ServerArgs.add_cli_args(parser)
-    given = parser.parse_args(argv)
-    return ServerArgs(given.model_path, given.speculative_algorithm, given.speculative_num_steps)
-"""
-)
-
-RESOLVED_ONCE = CONSTRUCTED.replace("__post_init__", "resolve_once")
 
 Install = Callable[[str], dict[str, str]]
 
@@ -59,12 +24,7 @@ def install(tmp_path: Path) -> Install:
     """A package called sglang with this server_args.py; the environment in which Python finds it."""
 
     def make(server_args: str) -> dict[str, str]:
-        for folder in ("sglang", "sglang/srt"):
-            (tmp_path / folder).mkdir(exist_ok=True)
-            (tmp_path / folder / "__init__.py").write_text("")
-        (tmp_path / "sglang" / "_version.py").write_text('__version__ = version = "0.0.0.dev1+gd91c3682b"\n')
-        (tmp_path / "sglang" / "srt" / "server_args.py").write_text(server_args)
-        return {"PYTHONPATH": str(tmp_path)}
+        return install_sglang(tmp_path, server_args)
 
     return make
 
