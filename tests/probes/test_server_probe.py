@@ -297,8 +297,17 @@ def test_counters_of_recorded_servers(
     assert (found.generation_tokens, found.prompt_tokens) == (generated, prompted)
     assert (found.running_requests, found.queued_requests, found.idle) == (0, 0, True)
     assert found.retracted_requests is None
-    assert found.decode_with_graphs() is False
+    assert found.graph_share() == 0
     assert found.missing == ()
+
+
+def test_the_share_of_graphs_is_that_of_the_passes_between_two_looks() -> None:
+    text = 'sglang:cuda_graph_passes_total{{mode="decode_cuda_graph"}} {}\nsglang:cuda_graph_passes_total{{mode="decode_none"}} {}\n'
+    before, after = parse_metrics(text.format(100, 100)), parse_metrics(text.format(400, 200))
+    assert before.graph_share() == 0.5
+    assert after.graph_share(before) == 0.75
+    assert after.graph_share(after) is None
+    assert parse_metrics("").graph_share() is None
 
 
 def test_a_counter_that_is_gone_is_missing_and_never_zero() -> None:

@@ -48,10 +48,12 @@ class Counters:
             return None
         return self.running_requests == 0 and self.queued_requests == 0
 
-    def decode_with_graphs(self) -> bool | None:
-        """Were decode passes run, all of them with CUDA graphs? ``None`` when there were none, or no counter."""
-        passes = {k: v for k, v in (self.graph_passes or {}).items() if k.startswith("decode") and v > 0}
-        return all(not mode.endswith("_none") for mode in passes) if passes else None
+    def graph_share(self, earlier: Counters | None = None) -> float | None:
+        """The share of decode passes since ``earlier`` that ran as CUDA graphs, 0 to 1; ``None`` without any."""
+        before = (earlier.graph_passes if earlier else None) or {}
+        passes = {mode: count - before.get(mode, 0.0) for mode, count in (self.graph_passes or {}).items()}
+        graphs, eager = passes.get("decode_cuda_graph", 0.0), passes.get("decode_none", 0.0)
+        return graphs / (graphs + eager) if graphs + eager > 0 else None
 
 
 def counters(
