@@ -165,6 +165,19 @@ def test_not_json_is_400(on) -> None:
     connection.close()
 
 
+def test_a_kept_connection_is_not_held_up_by_nagle(off) -> None:
+    """Header and body leave in two writes; without TCP_NODELAY the second waits 40 ms for the client's ACK."""
+    connection = http.client.HTTPConnection("127.0.0.1", off.port, timeout=10)
+    took_s = []
+    for n in range(8):
+        start_s = time.monotonic()
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": f"{n}", "max_tokens": 1}))
+        connection.getresponse().read()
+        took_s.append(time.monotonic() - start_s)
+    connection.close()
+    assert min(took_s[1:]) < 0.035
+
+
 def test_thoughts_are_reasoning_content(thinking) -> None:
     body = chat_body("What is 17+25?", chat_template_kwargs={})
     answer = json.loads(_authorised(thinking, "POST", "/v1/chat/completions", body))
