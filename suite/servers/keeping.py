@@ -218,8 +218,8 @@ class Keeper:
         return int(answer["pid"])
 
     def calm(self) -> None:
-        """The server is ready: the keeper need not look at its log so often."""
-        self._send({"do": "calm"})
+        """The server is ready: its log up to here has been taken in, and need not be looked at so often now."""
+        self.ask("calmed", 60.0, do="calm")
 
     def end(self, drain_s: float) -> dict[str, Any]:
         """End the server wholly; how it ended."""

@@ -107,8 +107,8 @@ class Launcher:
         wait_s: float,
     ) -> None:
         self._suite = suite
-        self._target = target
-        self._log_dir = log_dir
+        self.target = target
+        self.log_dir = log_dir
         self._say = say
         self._way_for = way_for
         self._wait_s = wait_s
@@ -119,7 +119,7 @@ class Launcher:
         self.launches = 0
 
     def __enter__(self) -> Launcher:
-        names = [self._target.host, *(n for n in self._target.nodes if n != self._target.host)]
+        names = [self.target.host, *(n for n in self.target.nodes if n != self.target.host)]
         with ExitStack() as stack:
             for name in names:
                 host = stack.enter_context(open_host(self._suite.host(name)))
@@ -130,9 +130,9 @@ class Launcher:
     def _open_node(self, host: Host, stack: ExitStack) -> None:
         way = self._way_for(host)
         node = Node(host, way.interpreter, self._say)
-        label = {"target": self._target.name, "run": self._log_dir.parent.name}
+        label = {"target": self.target.name, "run": self.log_dir.parent.name}
         node.keeper.open(
-            locks.keys(self._suite.path, self._target),
+            locks.keys(self._suite.path, self.target),
             label,
             python=host_python(host, way.interpreter),
             enter=way.enter,
@@ -168,16 +168,17 @@ class Launcher:
             raise
 
     def _start(self, arm: config.Arm, begun: float) -> Server:
-        flags, env = self._target.arm_flags(arm), self._target.arm_env(arm)
+        flags, env = self.target.arm_flags(arm), self.target.arm_env(arm)
         ports = [self._port(node, rank) for rank, node in enumerate(self._nodes)]
         for rank, node in enumerate(self._nodes):
-            placed = flags.merge({"host": self._target.bind, "port": ports[rank]})
+            placed = flags.merge({"host": self.target.bind, "port": ports[rank]})
             placed = placed.merge(self._between_nodes(rank, flags))
             self._launch(node, rank, arm, placed, env)
         first = self._nodes[0]
-        base_url = f"http://127.0.0.1:{first.host.forward(ports[0], _reachable(self._target.bind))}"
+        base_url = f"http://127.0.0.1:{first.host.forward(ports[0], _reachable(self.target.bind))}"
         api_key = str(flags["api-key"]) if "api-key" in flags else None
         self._await_ready(arm, base_url, api_key, begun)
+        self._check_owner(first, ports[0])
         assert first.log is not None
         assert first.plan is not None
         self._server = Server(
@@ -201,8 +202,8 @@ class Launcher:
 
     def _port(self, node: Node, rank: int) -> int:
         """The port to serve on, seen to be free before minutes of loading find it is not."""
-        wanted = self._target.port if rank == 0 else None
-        answer = node.keeper.ask("port", 30.0, do="port", bind=self._target.bind, port=wanted)
+        wanted = self.target.port if rank == 0 else None
+        answer = node.keeper.ask("port", 30.0, do="port", bind=self.target.bind, port=wanted)
         if answer["free"]:
             return int(answer["port"])
         holder = (
@@ -210,8 +211,21 @@ class Launcher:
         )
         raise PortTaken(
             f"port {wanted} on {node.host.name} is taken by {holder}",
-            f"End it, or choose another port for [targets.{self._target.name}] (no port: a free one is picked).",
+            f"End it, or choose another port for [targets.{self.target.name}] (no port: a free one is picked).",
         )
+
+    def _check_owner(self, node: Node, port: int) -> None:
+        """Is what answers there the server that was launched? Another may have taken the port meanwhile."""
+        if node.plan is None or node.plan.kill:
+            return  # a container's or a unit's processes are not the keeper's children
+        answer = node.keeper.ask("port", 30.0, do="port", bind=self.target.bind, port=port)
+        if answer["holder"] and not answer["ours"]:
+            raise PortTaken(
+                f"port {port} on {node.host.name} was taken meanwhile by process {answer['holder']}: "
+                f"{answer['command']}",
+                "It answers in the server's place. End it, or start again.",
+                node.evidence(),
+            )
 
     def _between_nodes(self, rank: int, flags: Flags) -> dict[str, str | int]:
         """The flags by which the ranks of a launch over several hosts find one another."""
@@ -226,14 +240,14 @@ class Launcher:
     def _launch(self, node: Node, rank: int, arm: config.Arm, flags: Flags, env: Mapping[str, str]) -> None:
         name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
         node.clock = PhaseClock()
-        log = LogCopy(self._log_dir / f"{name}.log", _secrets(flags, env, node.host), node.clock.read)
-        asked = Asked(flags, env, node.keeper.token, self._target.name, arm.name)
-        where = {"port": flags["port"], "bind": self._target.bind, "gpus": self._target.gpus > 0}
+        log = LogCopy(self.log_dir / f"{name}.log", _secrets(flags, env, node.host), node.clock.read)
+        asked = Asked(flags, env, node.keeper.token, self.target.name, arm.name)
+        where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
         node.launch(self._ways[rank].plan(asked), log, where)
 
     def _await_ready(self, arm: config.Arm, base_url: str, api_key: str | None, begun: float) -> None:
         watch = ReadyWatch(base_url, api_key)
-        said = ("", -SAY_EVERY_S)
+        said = self._say_progress(arm, ("", 0.0))
         try:
             while not watch.ready.wait(0.05):
                 for node in self._nodes:
@@ -244,12 +258,12 @@ class Launcher:
         finally:
             watch.stop()
         for node in self._nodes:
-            node.clock.finish()
             node.keeper.calm()
+            node.clock.finish()
 
     def _check_deadlines(self, watch: ReadyWatch, begun: float) -> None:
         clock = self._nodes[0].clock
-        timeouts = self._target.timeouts
+        timeouts = self.target.timeouts
         limit_s = timeouts.phase_s.get(clock.current)
         if limit_s is not None and clock.in_phase_s > limit_s:
             what, key = f"{clock.current} took longer than {limit_s:g} s", f'phase_s."{clock.current}"'
@@ -260,7 +274,7 @@ class Launcher:
         raise NotReadyInTime(
             f"{what}; {watch.last}",
             f"It hangs, or needs longer: see its last lines; "
-            f"the limit is {key} in [targets.{self._target.name}.timeouts].",
+            f"the limit is {key} in [targets.{self.target.name}.timeouts].",
             self._nodes[0].evidence(),
         )
 
@@ -304,7 +318,7 @@ class Launcher:
             return Ended(0.0, "was not running")
         plan, node.plan = node.plan, None
         try:
-            told = node.keeper.end(self._target.timeouts.drain_s)
+            told = node.keeper.end(self.target.timeouts.drain_s)
         finally:
             if node.log is not None:
                 node.log.close()

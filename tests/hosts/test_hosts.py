@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hosts import ssh_servers
 from suite import config
 from suite.hosts import (
     ChangedHostKey,
@@ -30,6 +29,7 @@ from suite.hosts import (
     UnknownHostKey,
     open_host,
 )
+from tests.hosts import ssh_servers
 
 HOSTILE = [
     "a b",

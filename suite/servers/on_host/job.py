@@ -107,17 +107,17 @@ class Job:
         """Ask, wait, kill what is left, and wait until port and GPU memory are free."""
         start = time.monotonic()
         ran = self._popen.poll() is None
-        everyone = self._members()
+        everyone = self.members()
         self._ask(drain_s, kindly)
         while self._popen.poll() is None and time.monotonic() - start < drain_s and not gone():
             time.sleep(0.02)
         how = "SIGTERM" if ran else "had exited already"
         if self._popen.poll() is None:
             how = f"SIGKILL after {time.monotonic() - start:.0f} s"
-        everyone |= self._members()
+        everyone |= self.members()
         for argv in self.spec.get("kill", []):
             run_quietly(argv, 60)
-        stray, remaining = kill_all(self._members, self.pid)
+        stray, remaining = kill_all(self.members, self.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(5)
         return {
@@ -135,7 +135,8 @@ class Job:
         elif self._popen.poll() is None:
             os.kill(self.pid, signal.SIGTERM)
 
-    def _members(self) -> set[int]:
+    def members(self) -> set[int]:
+        """Every living process of this launch."""
         return processes.members(
             self.spec["token"], self.spec["log"], self._sessions, self._since, os.getpid()
         )

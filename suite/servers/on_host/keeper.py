@@ -137,13 +137,15 @@ class Keeper:
         say("ready", pid=os.getpid(), python=sys.version.split()[0])
 
     def _port(self, bind: str, port: int | None) -> None:
+        """A free port, or whether this one is, and else who has it."""
         if port is None:
             say("port", port=processes.free_port(bind), free=True)
             return
-        free = processes.can_listen(bind, port)
-        holder = None if free else processes.listener_on(port)
+        holder = processes.listener_on(port)
+        ours = holder is not None and self._job is not None and holder in self._job.members()
         command = processes.command_of(holder) if holder else ""
-        say("port", port=port, free=free, holder=holder, command=command)
+        free = processes.can_listen(bind, port)
+        say("port", port=port, free=free, holder=holder, command=command, ours=ours)
 
     def _launch(self, **spec: Any) -> None:
         self._sent = 0
@@ -160,6 +162,8 @@ class Keeper:
     def _calm(self) -> None:
         """The server is ready: look at its log less often, and leave the processor to the measurement."""
         self._tick_s = TICK_S
+        self._forward_log()
+        say("calmed")
 
     def _look(self) -> None:
         if self._job is None:

@@ -24,14 +24,14 @@ def log(text: str) -> None:
     print(f"[2026-01-01 00:00:00] {text}", flush=True)
 
 
-def spawn_orphans() -> None:
+def spawn_orphans(tag: str) -> None:
     """Grandchildren whose parent leaves at once: they belong to nobody by then."""
     sleeper = "import time; time.sleep(300)"
     parent = (
         "import subprocess, sys\n"
-        f"subprocess.Popen([sys.executable, '-c', {sleeper!r}, 'scheduler_TP0'])\n"
-        f"subprocess.Popen([sys.executable, '-c', {sleeper!r}, 'detokenizer'], start_new_session=True, env={{}})\n"
-        f"subprocess.Popen([sys.executable, '-c', {sleeper!r}, 'deaf'], stdout=subprocess.DEVNULL, "
+        f"subprocess.Popen([sys.executable, '-c', {sleeper!r}, 'scheduler_TP0', {tag!r}])\n"
+        f"subprocess.Popen([sys.executable, '-c', {sleeper!r}, 'detokenizer', {tag!r}], start_new_session=True, env={{}})\n"
+        f"subprocess.Popen([sys.executable, '-c', {sleeper!r}, 'deaf', {tag!r}], stdout=subprocess.DEVNULL, "
         "stderr=subprocess.DEVNULL, start_new_session=True)\n"
     )
     subprocess.run([sys.executable, "-c", parent], check=True)
@@ -58,14 +58,14 @@ class Answers(http.server.BaseHTTPRequestHandler):
         return
 
 
-def behave(words: list[str]) -> None:
+def behave(words: list[str], tag: str) -> None:
     """What happens before the server answers."""
     for word in words:
         name, _, value = word.partition("=")
         if name == "say":
             print(value, flush=True)
         elif name == "orphan":
-            spawn_orphans()
+            spawn_orphans(tag)
         elif name == "slow":
             time.sleep(float(value))
         elif name == "hang":
@@ -87,6 +87,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model-path", required=True)
     parser.add_argument("--behave", nargs="*", default=[])
+    parser.add_argument("--tag", default="")
     parser.add_argument("--api-key")
     parser.add_argument("--note")
     parser.add_argument("--speculative-algorithm")
@@ -99,7 +100,7 @@ def main() -> None:
         Path(args.note).write_text(json.dumps(seen))
     log(f"server_args={vars(args)}")
     log("Load weight begin. avail mem=21.66 GB")
-    behave(args.behave)
+    behave(args.behave, args.tag)
     log("Load weight end. elapsed=0.02 s, type=X, avail mem=21.66 GB, mem usage=-0.00 GB.")
     Answers.html = "html" in args.behave
     Answers.info = {"model_path": args.model_path, "speculative_algorithm": args.speculative_algorithm}
