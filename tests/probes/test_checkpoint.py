@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import BODY, HEAD, QWEN35, whole, write, write_shard
 
 from suite.hosts import LocalHost
 from suite.probes import checkpoint
 from suite.probes.checkpoint import Checkpoint
 from suite.probes.errors import CheckpointError
 from suite.probes.on_host.read_checkpoint import header_of, is_mtp
+from tests.probes.making import BODY, HEAD, QWEN35, whole, write, write_shard
 
 
 def read(folder: Path) -> Checkpoint:

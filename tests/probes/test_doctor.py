@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering import Answer, answering
-from making import CONSTRUCTED, install_sglang, whole
 
 from suite import __main__ as command_line
 from suite import config
 from suite.hosts import Host, LocalHost
 from suite.probes import doctor
 from suite.probes.doctor import Line
+from tests.probes.answering import Answer, answering
+from tests.probes.making import CONSTRUCTED, install_sglang, whole
 
 Examine = Callable[..., list[Line]]
 ALIAS_LINE = next(n for n, line in enumerate(CONSTRUCTED.splitlines(), 1) if '= "EAGLE"' in line)

@@ -7,10 +7,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from fetch_wheels import RELEASES, wheel
 
 from suite.hosts import LocalHost
 from suite.probes import installation
+from tests.probes.fetch_wheels import RELEASES, wheel
 
 RESOLVED_IN = {
     "0.5.9": "sglang/srt/server_args.py",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from making import CONSTRUCTED, RESOLVED_ONCE, install_sglang
 
 from suite.flags import Flags
 from suite.hosts import LocalHost
@@ -15,6 +14,7 @@ from suite.probes import installation
 from suite.probes.errors import InstallationError, ProbeHostError
 from suite.probes.installation import CannotResolve, Refused, Resolved
 from suite.probes.remote import run_script
+from tests.probes.making import CONSTRUCTED, RESOLVED_ONCE, install_sglang
 
 Install = Callable[[str], dict[str, str]]
 

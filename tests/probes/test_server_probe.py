@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering import Answer, answering
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from suite.probes import errors
 from suite.probes import server as server_probe
 from suite.probes.server.info import ServerInfo
 from suite.probes.server.prometheus import parse as parse_metrics
+from tests.probes.answering import Answer, answering
 
 ANSWERS = Path(__file__).parent / "answers"
 RECORDED = ("0.5.19-off", "0.5.19-nextn", "0.5.21-off", "0.5.23-off", "0.5.23-nextn")

@@ -1,0 +1,46 @@
+"""The probes work the same over SSH: sshd on loopback, nothing copied, hostile names as data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from suite.flags import Flags
+from suite.hosts import Host, open_host
+from suite.probes import checkpoint, gpus, installation
+from suite.probes.errors import ProbeHostError
+from tests.hosts import ssh_servers
+from tests.probes.making import CONSTRUCTED, install_sglang, whole
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with ssh_servers.openssh(tmp_path_factory.mktemp("sshd")) as server, open_host(server.host()) as opened:
+        yield opened
+
+
+def test_source_resolution_and_checkpoint_over_ssh(host: Host, tmp_path: Path) -> None:
+    folder = tmp_path / "$(touch owned) 'a \"b"
+    folder.mkdir()
+    env = install_sglang(folder, CONSTRUCTED)
+    scanned = installation.scan(host, sys.executable, env=env)
+    assert scanned.installation.root == str(folder / "sglang")
+    assert [site.kind for site in scanned.resolutions] == ["attribute"]
+    outcome = installation.resolve(
+        host, sys.executable, Flags({"model-path": "m", "speculative-algorithm": "NEXTN"}), env
+    )
+    assert isinstance(outcome, installation.Resolved)
+    assert outcome.speculation.algorithm == "EAGLE"
+    assert checkpoint.read(host, str(whole(folder / "model")), sys.executable).has_mtp
+    assert not (tmp_path / "owned").exists()
+
+
+def test_what_is_missing_over_ssh_has_the_same_names(host: Host) -> None:
+    found = gpus.read(host, "/no/such/nvidia-smi")
+    assert isinstance(found, gpus.NoGpus)
+    assert found.why == "missing"
+    with pytest.raises(ProbeHostError, match=r"loopback: no such interpreter"):
+        installation.look(host, "/no/such/python")
