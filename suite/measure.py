@@ -153,7 +153,16 @@ class Measure:
 
         benchmark = self._benchmark()
         benchmark.group = f"{asked.name}, {_clients(concurrency)}"
-        benchmark.pedantic(one_round, setup=self._empty_cache, rounds=rounds, iterations=1)
+        before = self._served.counters()
+        with self._run.surroundings.watching() as watched:
+            benchmark.pedantic(one_round, setup=self._empty_cache, rounds=rounds, iterations=1)
+        after = self._served.counters()
+        graphs = after.graph_share(before) if after is not None else None
+        if graphs is not None:
+            played.subject["decode_cuda_graphs"] = graphs == 1.0
+        played.invalid.extend(
+            self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
+        )
         self._summarise(played)
         self._served.server.check()
         _require_answers(played)
@@ -201,6 +210,7 @@ class Measure:
         }
         return {
             **self._served.info.identity(),
+            **self._run.surroundings.identity(),
             "workload": asked.name,
             "workload_hash": asked.content_hash,
             "concurrency": concurrency,

@@ -12,6 +12,7 @@ from suite import settings as suite_settings
 from suite.collection import Arranged, SeriesId, arrange, parametrize, series_of, slot_of, verdict_of
 from suite.config import ConfigError, Target
 from suite.gate import Judgement, Session
+from suite.gate.floor import noise_floor
 from suite.judging import Judge, wanted_again
 from suite.measure import Measure
 from suite.outcomes import EXIT_RETRY
@@ -197,6 +198,10 @@ class PerfPlugin:
         terminalreporter.section("performance")
         for line in summary.of_run(self._run, self.judge, self.stored.notes):
             terminalreporter.write_line(line)
+        if self.config.getoption("--aa"):
+            terminalreporter.section("noise floor")
+            for line in summary.of_noise(noise_floor(self._session(), self.stored.rules)):
+                terminalreporter.write_line(line)
 
 
 # ---------------------------------------------------------------------- fixtures of scenarios
@@ -251,5 +256,5 @@ def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
         plugin.recording,
         series,
         benchmark=lambda: request.getfixturevalue("benchmark"),
-        facts=plugin.stored.subject,
+        facts=lambda served: plugin.stored.subject(plugin.run, served),
     )

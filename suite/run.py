@@ -15,6 +15,7 @@ from suite.plan import Slot
 from suite.report.progress import Progress
 from suite.served import Served
 from suite.servers import LaunchFailed, launcher_for
+from suite.surroundings import Surroundings
 
 
 class Run:
@@ -50,6 +51,7 @@ class Run:
         self._launcher = launcher_for(
             suite, self.target, log_dir=self.directory / "logs", say=progress.passing
         )
+        self.surroundings = Surroundings(suite, self.target)
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
@@ -115,6 +117,7 @@ class Run:
             self._stop()
         finally:
             self._open.close()
+            self.surroundings.close()
 
 
 def _own_directory(results: Path, name: str) -> Path:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from suite.flags import Flags
-from suite.gate import BaselineStore, Judgement, Plan, Rules, Session, judge, save_run
+from suite.gate import Baseline, BaselineStore, Judgement, Plan, Rules, Series, Session, judge, save_run
+from suite.gate.history import History
+from suite.gate.invalid import no_cuda_graphs
 from suite.judging import Judge
 from suite.recording import Recording
 from suite.run import Run
@@ -30,15 +34,15 @@ class Stored:
         self.notes: list[str] = []
         """What happened to the files, in sentences for the end of the run."""
 
-    def subject(self, served: Served) -> dict[str, Any]:
-        """What an upgrade may change: version and resolved settings of this launch, and the flags that were given."""
+    def subject(self, run: Run, served: Served) -> dict[str, Any]:
+        """What an upgrade may change: versions and resolved settings of this launch, and the flags that were given."""
         given = Flags({name: value for name, value in served.server.flags.items() if name != "port"})
-        return {**served.info.subject(), "flags": " ".join(given.shown())}
+        return {**run.surroundings.subject(), **served.info.subject(), "flags": " ".join(given.shown())}
 
     def session(self, run: Run, recording: Recording) -> Session:
         """Everything this run has measured, as the gate judges it."""
         sizes = self._settings.sizes
-        return Session(
+        session = Session(
             run_id=run.run_id,
             started_at=run.started.isoformat(timespec="seconds"),
             target=run.target.name,
@@ -50,6 +54,13 @@ class Stored:
             ),
             series=recording.series(),
         )
+        return self._beside_baseline(session)
+
+    def _beside_baseline(self, session: Session) -> Session:
+        """The session with what only the baseline can tell is wrong: decode without CUDA graphs where it had them."""
+        found = self.store.sessions_for(session).baselines
+        series = [_checked(one, found.get((one.question, one.arm))) for one in session.series]
+        return msgspec.structs.replace(session, series=series)
 
     def judge(self, session: Session) -> Judgement:
         """The gate's word on a session."""
@@ -59,9 +70,26 @@ class Stored:
         """Write ``run.json`` and ``verdicts.json``, and the baseline if that was asked for."""
         session = judged.session()
         save_run(run.directory, session, judged.judgement())
+        History(run.directory.parent / "history", run.target.name).append(session)
+        self.notes.extend(run.surroundings.notes)
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
             self.store.record(session)
             self.notes.append(
                 f"recorded as a baseline session in {self._settings.baselines / run.target.name}"
             )
+
+
+def _checked(series: Series, baseline: Baseline | None) -> Series:
+    before = baseline.current.subject.get("decode_cuda_graphs") if baseline else None
+    reason = no_cuda_graphs(_truth(series.subject.get("decode_cuda_graphs")), _truth(before))
+    if reason is None:
+        return series
+    launches = [
+        msgspec.structs.replace(launch, invalid=[reason, *launch.invalid]) for launch in series.launches
+    ]
+    return msgspec.structs.replace(series, launches=launches)
+
+
+def _truth(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

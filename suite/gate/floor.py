@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from suite.gate.baselines import Baseline, BaselineSession
@@ -42,7 +43,8 @@ def noise_floor(session: Session, rules: Rules | None = None) -> list[NoiseFloor
         for metric in one.metrics:
             rule = book.of(metric, one.arm)
             if rule is not None and bad_value(one, metric) is None:
-                judged[Key(*where, metric)] = rule
+                asked = not one.judged or metric in one.judged
+                judged[Key(*where, metric)] = rule if asked else msgspec.structs.replace(rule, gated=False)
     if not judged:
         return []
     one_session, five = (_smallest(judged, series, plain, copies) for copies in (1, 5))

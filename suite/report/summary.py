@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from statistics import fmean
 
 from suite.collection import Arranged, series_of
 from suite.gate import Estimate, Key, Series, Session, Verdict
+from suite.gate.floor import NoiseFloor
 from suite.judging import Judge, sentences
 from suite.plan import cost
-from suite.report.terminal import Row, number, percent, table
+from suite.report.terminal import Row, columns, number, percent, table
 from suite.run import Run
 from suite.settings import Settings
 
@@ -37,7 +39,7 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
 
 def _told(word: str, verdicts: list[Verdict]) -> list[str]:
     """An empty line, then one sentence for each thing to be said, with the series it is about."""
-    lines = []
+    lines: list[str] = []
     for where in dict.fromkeys((verdict.question, verdict.arm) for verdict in verdicts):
         of_series = [verdict for verdict in verdicts if (verdict.question, verdict.arm) == where]
         lines.extend(f"{word}, {where[0]} {where[1]}: {sentence}" for sentence in sentences(of_series))
@@ -75,6 +77,29 @@ def _change(estimate: Estimate) -> str:
     return f"{percent(estimate.change)} ({100 * estimate.ci_low:+.1f}..{100 * estimate.ci_high:+.1f})"
 
 
+def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
+    """The noise of an arm against itself, and the smallest change that this budget can see here."""
+    if not floors:
+        return ["too little was measured to say"]
+    head = ("scenario", "arm", "metric", "value", "rounds", "launches", "seen with 1 session", "with 5")
+    rows = [
+        (
+            *floor.key,
+            number(floor.value, floor.unit),
+            _sd(floor.round_cv),
+            _sd(floor.launch_sd),
+            f"{100 * floor.sdc_one_session:.1f} %",
+            f"{100 * floor.sdc_five_sessions:.1f} %",
+        )
+        for floor in floors
+    ]
+    legend = (
+        "rounds, launches: standard deviation between rounds of a launch and between launches; seen: the smallest "
+        "change that nine of ten runs of this budget call, by the number of recorded baseline sessions"
+    )
+    return [*columns([head, *rows], right=range(3, len(head))), legend]
+
+
 def of_plan(settings: Settings, arranged: Arranged) -> list[str]:
     """What would be launched, in order, and what it costs."""
     sizes, target = settings.sizes, settings.target
@@ -95,6 +120,10 @@ def of_plan(settings: Settings, arranged: Arranged) -> list[str]:
     if sizes.looks > 1:
         lines.append(f"undecided arms are launched again, up to {sizes.looks * sizes.launches} times each")
     return lines
+
+
+def _sd(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
 
 
 def _times(count: int, one: str, many: str) -> str:

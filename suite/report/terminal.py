@@ -56,15 +56,19 @@ def percent(change: float | None) -> str:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """The rows under their heads, columns as wide as they need to be."""
-    cells = [Row.HEAD, *(row.cells() for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(Row.HEAD))]
-    return [_line(line, widths) for line in cells]
+    """The rows under their heads."""
+    right = [place for place, head in enumerate(Row.HEAD) if head in RIGHT]
+    return columns([Row.HEAD, *(row.cells() for row in rows)], right)
 
 
-def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
-    padded = (
-        text.rjust(width) if head in RIGHT else text.ljust(width)
-        for text, width, head in zip(cells, widths, Row.HEAD, strict=True)
-    )
-    return "  ".join(padded).rstrip()
+def columns(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Lines of cells as text, each column as wide as it needs to be; those in ``right`` are aligned to the right."""
+    flush_right = frozenset(right)
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in flush_right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
