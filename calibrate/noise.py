@@ -37,7 +37,7 @@ class Noise:
         """`cv 1 launch 0.5 session 0.3`, in percent, with what is unusual after it."""
         text = f"cv {self.cv:.2%} launch {self.launch:.2%} session {self.session:.2%}".replace("0%", "%")
         text = text.replace(".0%", "%")
-        extra = [self.rounds] if self.rounds != "normal" else []
+        extra: list[str] = [self.rounds] if self.rounds != "normal" else []
         if self.drift:
             extra.append(f"{'random ' if self.random_drift else ''}drift {self.drift:.0%}")
         if self.scales:
