@@ -22,6 +22,7 @@ REPETITION = 0.97
 TEMPERATURE_LOSS = 0.08
 CONTEXT_LOSS = 0.012
 CONTEXT_UNIT = 4096
+PROMPT_SHIFT = 0.03
 GOLDEN = 0.6180339887498949
 
 
@@ -56,15 +57,18 @@ def factor_for_loss(kind: Kind, steps: int, loss: float) -> float:
 class Agreement:
     """The drafts of one answer.
 
-    At each verify step a number in [0, 1) decides how far the chain is accepted. The numbers depend on the seed (the
-    prompt's) and on the step's place in the answer, not on time or company. They are spread evenly (multiples of the
-    golden ratio), so that answers of a few hundred tokens differ by less than one percent in acceptance length.
+    At each verify step a number in [0, 1) decides how far the chain is accepted. The numbers depend on what is asked
+    (`theme`), a little on the very prompt (`seed`), and on the step's place in the answer; not on time or company.
+    They are spread evenly (multiples of the golden ratio), so that answers of a few hundred tokens differ by less than
+    one percent in acceptance length.
     """
 
     __slots__ = ("_chances", "_natural_end", "_offset")
 
-    def __init__(self, seed: int, kind: Kind, steps: int, factor: float, natural_end: int | None) -> None:
-        self._offset = Random(seed).random()
+    def __init__(
+        self, theme: int, kind: Kind, steps: int, factor: float, natural_end: int | None, seed: int = 0
+    ) -> None:
+        self._offset = Random(theme).random() + PROMPT_SHIFT * Random(seed).random()
         self._chances = [min(1.0, agreement(kind, depth) * factor) for depth in range(1, steps + 1)]
         self._natural_end = natural_end
 

@@ -7,7 +7,7 @@ import zlib
 from random import Random
 from typing import Any
 
-from suite.simulator.kinds import Kind, kind_of
+from suite.simulator.kinds import Kind, kind_of, without_tag
 from suite.simulator.phrases import GARBAGE, PHRASES, THOUGHTS
 from suite.simulator.prompts import Prompt
 from suite.simulator.replies import reply_to
@@ -28,7 +28,7 @@ class Answer:
     """The tokens of one answer, made as they are asked for.
 
     `natural_end` counts the tokens up to and including the end-of-sequence token; past it (ignore_eos) the model
-    repeats itself. With `thinking` the first `reasoning_tokens` are thought, ended by `</think>`.
+    repeats itself. `seed` depends on the whole prompt, `theme` on what is asked, whatever tag makes it unique. With `thinking` the first `reasoning_tokens` are thought, ended by `</think>`.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Answer:
         garbage: bool = False,
     ) -> None:
         self.kind: Kind = kind_of(prompt.question)
+        self.theme = zlib.crc32(without_tag(prompt.question).encode("utf-8", "surrogatepass"))
         self.seed = zlib.crc32(seed.to_bytes(8, "big", signed=True), prompt.seed)
         self.eos_token_id = eos_token_id
         self.reasoning_tokens = 0

@@ -16,7 +16,7 @@ _CODE = re.compile(
 )
 _MATHS = re.compile(
     r"\b(?:prove|proof|theorem|lemma|equation|integral|derivative|matrix|polynomial|algebra|geometry|calculus|"
-    r"probability|arithmetic|maths?|mathematics|sum|solve|integers?|primes?|fractions?|calculate)\b|\d\s*[-+*/=^]\s*\d",
+    r"probability|arithmetic|maths?|mathematics|sum|solve|integers?|primes?|fractions?|calculate)\b|\d ?[+*/=^] ?\d|\d - \d",
     re.IGNORECASE,
 )
 _LANGUAGES = re.compile(
@@ -26,11 +26,20 @@ _LANGUAGES = re.compile(
 )
 
 
+_TAG = re.compile(r"^\s*\[[^\]]*\]\s*")
+FOREIGN_SHARE = 0.01
+
+
+def without_tag(text: str) -> str:
+    """The text without a tag in brackets in front, which makes prompts unique and changes nothing else."""
+    return _TAG.sub("", text)
+
+
 def kind_of(text: str) -> Kind:
     """The kind of answer a prompt asks for: the one most of whose features are there, prose if none is."""
-    text = text[-4000:]
-    foreign = sum(ord(character) > 0x2FF for character in text)
-    if foreign > 0.2 * max(1, len(text)):
+    text = without_tag(text)[-4000:]
+    foreign = sum(character.isalpha() and not character.isascii() for character in text)
+    if foreign > FOREIGN_SHARE * max(1, len(text)):
         return "multilingual"
     score: dict[Kind, int] = {
         "json": 2 * len(_JSON.findall(text)),

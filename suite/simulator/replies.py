@@ -35,8 +35,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
 }
 _COPY = re.compile(
-    r"\b(?:(?:repeat|copy|echo)\b|(?:say|write|output|print|answer|reply|respond)(?: with)? "
-    r"(?:exactly|only|just|verbatim|the following|this)\b)[^\"'`:\n]*"
+    r"(?:^|[.!?\]\n] *|\bplease )(?:(?:repeat|copy|echo)\b|(?:say|write|output|print|answer|reply|respond)(?: with)? "
+    r"(?:exactly|only|just|verbatim|the following|this)\b)[^\"'`:\n]{0,80}"
     r"(?:(?::\s*)?(?:\"(?P<double>[^\"]+)\"|(?<!\w)'(?P<single>[^']+)'|`(?P<tick>[^`]+)`)|:\s*(?P<rest>\S[^\n]*))",
     re.IGNORECASE,
 )

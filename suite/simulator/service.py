@@ -204,9 +204,9 @@ class Service:
         own_draft = self.resolved.settings["speculative_draft_model_path"] is None
         dead = odd.draft_dead or (own_draft and not self.checkpoint.mtp_tensors)
         natural_end = 0 if odd.garbage else answer.natural_end
-        return Agreement(
-            answer.seed, answer.kind, steps, 0.0 if dead else factor, None if dead else natural_end
-        )
+        if dead:
+            return Agreement(answer.theme, answer.kind, steps, 0.0, None)
+        return Agreement(answer.theme, answer.kind, steps, factor, natural_end, answer.seed)
 
     def _end_if_due(self) -> None:
         """Faults that end the server: as SGLang does it, the parent kills itself when a child has died."""

@@ -80,6 +80,8 @@ def test_forced_length(wanted) -> None:
         ("Return a JSON document that lists the planets.", "json"),
         ("Tell me a story about an old lighthouse keeper.", "prose"),
         ("Translate this letter into French and German.", "multilingual"),
+        ("[1-2-3f] Tell me a story about an old lighthouse keeper.", "prose"),
+        ("Erzähle ausführlich die Geschichte eines Müllers über dem Fluss.", "multilingual"),
         ("请写一个关于大海的故事。", "multilingual"),
     ],
 )

@@ -72,6 +72,8 @@ def test_garbage_is_repetitive_and_never_ends() -> None:
         ("Write a long story about the sea.", None),
         ("Solve x^2 - 5x + 6 = 0 and explain each step.", None),
         ('Write a JSON array of 50 records like {"id": 1}.', None),
+        ("[1-2] Please copy this word for word: a b", "a b"),
+        ("Digest this diary. 06:20 copy job killed, pages return. 06:30 cache serves: prices.", None),
         ("Implement a - b in python", None),
     ],
 )
