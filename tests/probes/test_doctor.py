@@ -14,7 +14,7 @@ import pytest
 from suite import __main__ as command_line
 from suite import config
 from suite.hosts import Host, LocalHost
-from suite.probes import doctor
+from suite.probes import doctor, gpus
 from suite.probes.doctor import Line
 from tests.probes.answering import Answer, answering
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
@@ -27,9 +27,7 @@ ANSWERS = Path(__file__).parent / "answers"
 @pytest.fixture
 def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
     """A well target of a small SGLang with a small checkpoint, changed in some keys, and what the doctor says of it."""
-    monkeypatch.setattr(
-        doctor.gpus, "read", lambda host: doctor.gpus.NoGpus("missing", "there is no nvidia-smi")
-    )
+    monkeypatch.setattr(gpus, "read", lambda host: gpus.NoGpus("missing", "there is no nvidia-smi"))
     whole(tmp_path / "model")
 
     def make(source: str = CONSTRUCTED, **changes: Any) -> list[Line]:
@@ -139,13 +137,13 @@ def test_missing_cards_are_a_problem_where_the_target_wants_some(examine: Examin
 
 
 def test_cards_that_are_used_limited_and_hot(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    card = doctor.gpus.Gpu(
+    card = gpus.Gpu(
         index=0, name="RTX", power_limit_w=450, power_default_w=600, persistence=False, reasons=0x40
     )
-    there = doctor.gpus.Gpus((card,), (doctor.gpus.Process(7, "python", "GPU-0", 900.0),))
-    monkeypatch.setattr(doctor.gpus, "read", lambda host: there)
+    there = gpus.Gpus((card,), (gpus.Process(7, "python", "GPU-0", 900.0),))
+    monkeypatch.setattr(gpus, "read", lambda host: there)
     monkeypatch.setattr(
-        doctor.gpus, "kernel_log", lambda host: "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
+        gpus, "kernel_log", lambda host: "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
     )
     lines = examine(gpus=1)
     assert "process 7 (python)" in bad(lines, "idle").said

@@ -93,6 +93,12 @@ ACTIVATIONS = {
     ),
     "lambda": "hook = lambda args: setattr(args, 'speculative_algorithm', 'EAGLE')",
     "decorator": "@defaults(speculative_algorithm='EAGLE')\ndef f():\n    pass",
+    "handed to a resolver that is defined nowhere": (
+        "def f(args):\n    args.speculative_algorithm = choose(args.speculative_algorithm, args.model_path)"
+    ),
+    "compared with what may be None": (
+        "def f(args):\n    if args.speculative_algorithm == args.default:\n        args.speculative_algorithm = 'EAGLE'"
+    ),
     "handed to a resolver that decides": (
         "def f(args):\n    args.speculative_algorithm = resolve(args.speculative_algorithm)\n"
         "def resolve(name):\n    return 'EAGLE'"
@@ -208,6 +214,21 @@ def test_the_resolver_that_nextn_goes_through_is_followed_into_another_file(tmp_
     )
     returned = {(s["line"], s["class"]) for s in package.sites if s["file"] == "sglang/srt/b.py"}
     assert returned == {(3, "alias"), (4, "copy")}
+
+
+def test_resolvers_are_followed_through_each_other_and_into_files_that_do_not_name_the_setting(
+    tmp_path: Path,
+) -> None:
+    package = scanned(
+        tmp_path,
+        {
+            "srt/a.py": "def f(args):\n    args.speculative_algorithm = first(args.speculative_algorithm)",
+            "srt/b.py": "def first(speculative_algorithm):\n    return second(speculative_algorithm)",
+            "srt/c.py": "def second(name):\n    return 'EAGLE' if name is None else name",
+        },
+    )
+    assert found(package, "sglang/srt/b.py") == ["alias"]
+    assert found(package, "sglang/srt/c.py") == ["activation"]
 
 
 def test_a_resolver_that_answers_for_the_unasked_is_an_activation(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ class Scan(ast.NodeVisitor):
     def __init__(self, path: str, source: str) -> None:
         self.path, self.lines = path, source.splitlines()
         self.sites: list[Site] = []
-        self.resolvers: set[str] = set()
+        self.resolvers: dict[str, list[Site]] = {}
+        """Functions that make one algorithm of another, and the sites that have no guard but them."""
         self.reader, self.asked, self.keyed = Reader(), False, False
         self.where: list[str] = []
 
@@ -36,8 +37,10 @@ class Scan(ast.NodeVisitor):
     def give(self, node: ast.AST, kind: str, value: ast.AST) -> None:
         verdict = self.reader.judge(value, self.asked, self.keyed)
         self.note(node, kind, verdict)
-        if verdict == "alias" and isinstance(value, ast.Call):
-            self.resolvers.add(called(value))
+        resolver = self.reader.resolver(value)
+        if verdict == "alias" and resolver:
+            unguarded = [] if self.asked else self.sites[-1:]
+            self.resolvers.setdefault(resolver, []).extend(unguarded)
 
     # guards
 
@@ -206,10 +209,20 @@ class Scan(ast.NodeVisitor):
 
 
 class Returns(Scan):
-    """What a function returns that resolves the algorithm, judged like an assignment."""
+    """What the functions called ``name`` return, judged like an assignment; whether there are any is in ``found``."""
+
+    def __init__(self, path: str, source: str, name: str) -> None:
+        super().__init__(path, source)
+        self.name, self.found = name, False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.found |= node.name == self.name
+        super().visit_FunctionDef(node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None:
+        if node.value is not None and self.where[-1:] == [self.name]:
             super().give(node, "returned by the resolver", node.value)
 
     def give(self, node: ast.AST, kind: str, value: ast.AST) -> None:
@@ -218,19 +231,6 @@ class Returns(Scan):
     def note(self, node: ast.AST, kind: str, verdict: str) -> None:
         if kind == "returned by the resolver":
             super().note(node, kind, verdict)
-
-
-def returns(tree: ast.AST, path: str, source: str, names: set[str]) -> list[Site]:
-    """The returns of the functions called ``names``."""
-    sites: list[Site] = []
-    if not any(f"def {name}" in source for name in names):
-        return sites
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name in names:
-            scan = Returns(path, source)
-            scan.visit(function)
-            sites += scan.sites
-    return sites
 
 
 def _names_it(target: ast.AST) -> bool:

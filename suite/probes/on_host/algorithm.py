@@ -47,7 +47,9 @@ def is_none(node: ast.AST) -> bool:
 
 
 def _is_something(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant | ast.Attribute) and not is_none(node)
+    """A constant or a member of an enumeration that is not None: only these are known not to be."""
+    constant = isinstance(node, ast.Constant) or (isinstance(node, ast.Attribute) and node.attr.isupper())
+    return constant and not is_none(node)
 
 
 def worst(classes: Iterable[str]) -> str:
@@ -154,6 +156,13 @@ class Reader:
             classes.append(self.judge(part, asked, keyed))
             asked = asked or self.asked_if(part, isinstance(value.op, ast.And))
         return worst(classes)
+
+    def resolver(self, value: ast.AST) -> str | None:
+        """The function that makes one algorithm of another in ``value``; text's own methods (upper) are none."""
+        if not isinstance(value, ast.Call) or not self._takes_it(value):
+            return None
+        own = isinstance(value.func, ast.Attribute) and self.about(value.func.value)
+        return None if own or called(value) in _CHANGED_BY else called(value)
 
     def _parses(self, call: ast.Call) -> bool:
         return called(call) in _PARSED_BY and bool(call.args) and self.about(call.args[0])

@@ -6,6 +6,7 @@ Arguments: the packages. Prints JSON: ``sites``, ``unread`` (files that could hi
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from suite.probes.on_host.activation import Scan, Site, returns
+from suite.probes.on_host.activation import Returns, Scan, Site
 from suite.probes.on_host.algorithm import NAME
 
 _MENTION = re.compile(rb"speculative[_-]algo|speculative[_-]?[\"'{]|_algorithm[\"']")
@@ -61,8 +62,7 @@ class Package:
         self.sites: list[Site] = []
         self.unread: list[dict[str, str]] = []
         self.files = self.parsed = 0
-        self._trees: list[tuple[str, ast.AST, str]] = []
-        self._resolvers: set[str] = set()
+        self._resolvers: dict[str, list[Site]] = {}
         self._modules: list[tuple[str, bytes]] = []
 
     def scan(self, root: str) -> Package:
@@ -70,8 +70,7 @@ class Package:
         for name, read in files_of(root):
             if name.endswith((".py", *_DATA, *_COMPILED)):
                 self._file(name, read)
-        for name, tree, source in self._trees:
-            self.sites += returns(tree, name, source, self._resolvers)
+        self._follow_resolvers()
         self.sites.sort(key=lambda site: (site["file"], site["line"]))
         self._mark_server()
         return self
@@ -96,16 +95,45 @@ class Package:
 
     def _module(self, name: str, source: str) -> None:
         try:
-            tree = ast.parse(source)
             found = Scan(name, source)
-            found.visit(tree)
+            found.visit(ast.parse(source))
         except (SyntaxError, ValueError, RecursionError) as error:
             self.unread.append({"file": name, "why": f"cannot be parsed: {error}"})
             return
         self.parsed += 1
         self.sites += found.sites
-        self._resolvers |= found.resolvers
-        self._trees.append((name, tree, source))
+        self._add_resolvers(found.resolvers)
+
+    def _add_resolvers(self, found: dict[str, list[Site]]) -> None:
+        for name, sites in found.items():
+            self._resolvers.setdefault(name, []).extend(sites)
+
+    def _follow_resolvers(self) -> None:
+        """Judge what each function returns that is handed the algorithm, and what those that it calls return.
+
+        One that is defined nowhere in the package may answer anything: what it is used for is an activation.
+        """
+        done: set[str] = set()
+        while names := self._resolvers.keys() - done:
+            name = min(names)
+            done.add(name)
+            if not self._follow(name):
+                for site in self._resolvers[name]:
+                    site["class"] = "activation"
+
+    def _follow(self, resolver: str) -> bool:
+        defined = re.compile(rf"\bdef {re.escape(resolver)}\b".encode())
+        found = False
+        for name, data in self._modules:
+            if defined.search(data):
+                source = data.decode("utf-8", "replace")
+                scan = Returns(name, source, resolver)
+                with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # said by _module
+                    scan.visit(ast.parse(source))
+                found |= scan.found
+                self.sites += scan.sites
+                self._add_resolvers(scan.resolvers)
+        return found
 
     def _mark_server(self) -> None:
         """Say of each site whether a server can run it: tests and benchmarks only when something else imports them."""
