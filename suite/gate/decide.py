@@ -254,8 +254,8 @@ def _own_variance(parts: _Parts) -> tuple[Array, Array, Array]:
     several = np.where(bound, floor, learned) + u.variance * short
     df = satterthwaite(
         [
-            (np.where(bound, floor, seen), np.where(bound, np.minimum(2 * shrunk.df, u.df), shrunk.df)),
-            (u.variance * np.maximum(spare, short), u.df),
+            (np.where(bound, floor, learned), np.where(bound, np.minimum(2 * shrunk.df, u.df), shrunk.df)),
+            (u.variance * short, u.df),
         ],
         several,
     )
