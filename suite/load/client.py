@@ -30,7 +30,9 @@ class Client:
         if self._stamping is not None:
             http = httpx2.AsyncClient(transport=self._stamping, timeout=timeout, trust_env=False)
         else:
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2.0)
+            limits = httpx2.Limits(
+                max_connections=0, keepalive_expiry=2.0
+            )  # 0: aiohttp's "no limit"; None is 100
             http = _PublicClient(timeout=timeout, limits=limits)
         self._openai = openai.AsyncOpenAI(
             base_url=endpoint.v1_url,
@@ -44,6 +46,11 @@ class Client:
         """Have connections ready before the clock starts (the public transport opens them on demand)."""
         if self._stamping is not None:
             await self._stamping.open_ahead(httpx2.URL(self.endpoint.root_url), connections)
+
+    def set_clocks(self) -> None:
+        """Keep the kernel's stamps on our clock; call a few times a second."""
+        if self._stamping is not None:
+            self._stamping.set_clocks()
 
     async def first_model(self) -> str:
         """The id of the server's first model; LoadError if the server cannot be asked or has none."""

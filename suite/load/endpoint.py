@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from suite.load.reading import AVAILABLE
+
 TransportName = Literal["auto", "stamping", "public"]
 
 
@@ -16,7 +18,7 @@ class Endpoint:
     """An OpenAI-compatible server.
 
     `base_url` with or without the `/v1` that the API lives under. `model` None asks the server for its first model.
-    `transport` is the one switch for how bytes arrive: "stamping" is this package's own (plain http, no proxy),
+    `transport` is the one switch for how bytes arrive: "stamping" is this package's own (Linux, plain http, no proxy),
     "public" the openai package's aiohttp transport (TLS, proxies, anything), "auto" the first where it can be used.
     """
 
@@ -41,7 +43,7 @@ class Endpoint:
     def uses_stamping(self) -> bool:
         """Whether bytes arrive through the stamping transport."""
         if self.transport == "auto":
-            return urlsplit(self.base_url).scheme == "http" and not self._behind_proxy()
+            return AVAILABLE and urlsplit(self.base_url).scheme == "http" and not self._behind_proxy()
         return self.transport == "stamping"
 
     def _behind_proxy(self) -> bool:

@@ -251,6 +251,7 @@ class Player:
         """Ends requests that stall or overrun, keeps the backlog of undecoded bytes bounded, reports progress."""
         while True:
             await asyncio.sleep(_WATCH_S)
+            self._client.set_clocks()
             now = clock()
             for running in list(self._flying):
                 self._check(running, now)

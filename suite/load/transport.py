@@ -1,4 +1,4 @@
-"""An HTTP/1.1 transport for the openai package that stamps every read in `data_received`, before anything else.
+"""An HTTP/1.1 transport for the openai package in which every read carries the time the kernel received it.
 
 It does one thing, plain `http://` without a proxy; `client.py` uses the openai package's public aiohttp transport
 for everything else. Timeouts, cancellation and errors behave as httpx documents them for any transport.
@@ -7,14 +7,18 @@ for everything else. Timeouts, cancellation and errors behave as httpx documents
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Awaitable
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import httptools
 import httpx2
 
 from suite.load.arrivals import TICKET, Arrivals
+from suite.load.reading import Reader
+
+T = TypeVar("T")
 
 _IDLE_LIMIT_S = 2.0  # uvicorn closes idle connections after 5 s: never race with that
 _NO_BODY = (204, 304)
@@ -23,15 +27,21 @@ Origin = tuple[str, int]
 """Host and port."""
 
 
-class _Connection(asyncio.Protocol):
+class _Connection:
     """One TCP connection, at most one response at a time."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, sock: socket.socket, reader: Reader) -> None:
         self.origin = origin
-        self.transport: asyncio.Transport | None = None
         self.closed = False
         self.idle_since = 0.0
+        self._sock = sock
+        self._reader = reader
         self._parser: Any = None  # httptools ships no types
+        reader.watch(sock, self._read, self._ended)
+
+    async def send(self, message: bytes) -> None:
+        """Hand a whole request to the socket."""
+        await asyncio.get_running_loop().sock_sendall(self._sock, message)
 
     def begin(self, arrivals: Arrivals) -> None:
         """Get ready for one response: `head` resolves when its headers are in, `body_done` at its end."""
@@ -50,34 +60,30 @@ class _Connection(asyncio.Protocol):
         self._until_close = False
         self._stamp, self._store, self._now = arrivals.stamps.append, arrivals.pieces.append, 0.0
 
-    # asyncio calls these
+    # the reader calls these
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._now = perf_counter()
+    def _read(self, arrived: float, data: memoryview) -> None:
         if self._parser is None:  # nobody asked
             self.abort()
             return
+        self._now = arrived
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(httpx2.RemoteProtocolError(f"the server's answer is not HTTP/1.1: {error!r}"))
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def _ended(self, error: OSError | None) -> None:
         self.closed = True
         if self._parser is None:
-            return
-        if exc is None and self._until_close and self.head.done():
+            self.abort()
+        elif error is None and self._until_close and self.head.done():
             self._finish()
         elif self.head.done():
             self._break(
-                httpx2.ReadError(f"the connection broke in the middle of the answer: {exc or 'closed'}")
+                httpx2.ReadError(f"the connection broke in the middle of the answer: {error or 'closed'}")
             )
         else:
-            self._break(httpx2.ReadError(f"the connection broke before any answer: {exc or 'closed'}"))
+            self._break(httpx2.ReadError(f"the connection broke before any answer: {error or 'closed'}"))
 
     # httptools calls these
 
@@ -126,11 +132,11 @@ class _Connection(asyncio.Protocol):
         self.abort()
 
     def abort(self) -> None:
-        """Close at once, dropping what was not yet sent."""
+        """Close at once."""
         self.closed = True
         self._parser = None
-        if self.transport is not None:
-            self.transport.abort()
+        self._reader.forget(self._sock)
+        self._sock.close()
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -168,6 +174,12 @@ class StampingTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._idle: dict[Origin, list[_Connection]] = {}
+        self._reader: Reader | None = None  # made inside the event loop
+
+    def set_clocks(self) -> None:
+        """See `Reader.set_clocks`."""
+        if self._reader is not None:
+            self._reader.set_clocks()
 
     async def open_ahead(self, url: httpx2.URL, count: int) -> None:
         """Have `count` fresh connections at hand, so that none is opened on the clock. Failures show at use."""
@@ -192,14 +204,12 @@ class StampingTransport(httpx2.AsyncBaseTransport):
             if connection is None or connection.closed:
                 connection = await self._connect(_origin(request.url), timeouts.get("connect"))
             connection.begin(ticket.arrivals if ticket is not None else Arrivals())
-            assert connection.transport is not None
-            connection.transport.write(message)
-            async with asyncio.timeout(timeouts.get("read")):
-                await connection.head
-        except TimeoutError:
+            await _within(connection.send(message), timeouts.get("write"), httpx2.WriteTimeout)
+            await _within(connection.head, timeouts.get("read"), httpx2.ReadTimeout)
+        except OSError as error:
             if connection is not None:
                 connection.abort()
-            raise httpx2.ReadTimeout(f"no answer for {timeouts['read']:g} s", request=request) from None
+            raise httpx2.WriteError(f"the connection broke while the request was sent: {error}") from error
         except BaseException:
             if connection is not None:
                 connection.abort()
@@ -224,7 +234,8 @@ class StampingTransport(httpx2.AsyncBaseTransport):
             for connection in connections:
                 connection.abort()
         self._idle.clear()
-        await asyncio.sleep(0)  # let the loop carry the aborts out
+        if self._reader is not None:
+            self._reader.close()
 
     def _keep(self, connection: _Connection) -> None:
         connection.idle_since = perf_counter()
@@ -240,17 +251,41 @@ class StampingTransport(httpx2.AsyncBaseTransport):
         return None
 
     async def _connect(self, origin: Origin, timeout_s: float | None) -> _Connection:
-        loop = asyncio.get_running_loop()
+        if self._reader is None:
+            self._reader = Reader()
         try:
-            async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(lambda: _Connection(origin), *origin)
-        except TimeoutError:
-            raise httpx2.ConnectTimeout(
-                f"no connection to {origin[0]}:{origin[1]} within {timeout_s} s"
-            ) from None
+            sock = await _within(_open_socket(*origin), timeout_s, httpx2.ConnectTimeout)
         except OSError as error:
             raise httpx2.ConnectError(f"cannot connect to {origin[0]}:{origin[1]}: {error}") from error
-        return connection
+        return _Connection(origin, sock, self._reader)
+
+
+async def _open_socket(host: str, port: int) -> socket.socket:
+    """A connected socket to the first of the host's addresses that answers."""
+    loop = asyncio.get_running_loop()
+    failure = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.sock_connect(sock, address)
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+    raise failure
+
+
+async def _within(work: Awaitable[T], timeout_s: float | None, error: type[httpx2.TimeoutException]) -> T:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await work
+    except TimeoutError:
+        raise error(f"not done within {timeout_s:g} s") from None
 
 
 def _origin(url: httpx2.URL) -> Origin:

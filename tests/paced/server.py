@@ -26,7 +26,9 @@ def compiler() -> str | None:
 def _binary() -> str:
     cc = compiler()
     if cc is None:
-        raise RuntimeError("the paced server needs a C compiler (cc, gcc or clang), and there is none on the PATH")
+        raise RuntimeError(
+            "the paced server needs a C compiler (cc, gcc or clang), and there is none on the PATH"
+        )
     directory = tempfile.TemporaryDirectory(prefix="paced-")
     _kept.append(directory)
     out = Path(directory.name) / "paced"

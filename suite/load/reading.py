@@ -1,0 +1,104 @@
+"""Reads sockets with the time at which the kernel received the bytes, so that a late reader does not shift a stamp.
+
+Linux stamps every packet of a socket that asks for it (SO_TIMESTAMPNS, see socket(7)) and hands the stamp of the last
+packet read out with the bytes. However late this process gets to run, the stamp is the arrival's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from time import perf_counter
+
+AVAILABLE = sys.platform == "linux"
+"""Whether this machine can read this way at all."""
+
+_SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("@qq")
+_CONTROL_BYTES = 64
+_READ_BYTES = 65536
+_BELIEVED_S = 60.0  # a stamp further from now than this is a clock that was set, not an arrival
+
+OnRead = Callable[[float, memoryview], None]
+OnEnd = Callable[[OSError | None], None]
+
+
+class Reader:
+    """Watches many sockets of one event loop and calls back with (arrival on `perf_counter`, bytes) for each read.
+
+    All sockets hang on one epoll of its own, so the event loop is woken once for all that became readable together.
+    The bytes handed out are valid only during the call.
+    """
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._watched: dict[int, tuple[socket.socket, OnRead, OnEnd]] = {}
+        self._buffer = bytearray(_READ_BYTES)
+        self._view = memoryview(self._buffer)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._epoll.fileno(), self._drain)
+        self._wake_kernel_stamps = (
+            socket.socket()
+        )  # the first socket that asks switches stamps on, with some delay
+        self._wake_kernel_stamps.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self.set_clocks()
+
+    def set_clocks(self) -> None:
+        """Take the offset between the kernel's wall clock and ours anew; call now and then, for the former is slewed."""
+        readings = []
+        for _ in range(5):
+            before = time.perf_counter_ns()
+            wall = time.time_ns()
+            after = time.perf_counter_ns()
+            readings.append((after - before, wall - (before + after) // 2))
+        self._wall_ahead_ns = min(readings)[1]
+
+    def watch(self, sock: socket.socket, on_read: OnRead, on_end: OnEnd) -> None:
+        """Begin to read a connected, non-blocking socket; `on_end` is called once, at its end or error."""
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._watched[sock.fileno()] = (sock, on_read, on_end)
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def forget(self, sock: socket.socket) -> None:
+        """Stop reading a socket, before it is closed."""
+        if self._watched.pop(sock.fileno(), None) is not None:
+            self._epoll.unregister(sock.fileno())
+
+    def close(self) -> None:
+        """Stop for good."""
+        if not self._epoll.closed:
+            self._loop.remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._wake_kernel_stamps.close()
+
+    def _drain(self) -> None:
+        into, view, wall_ahead_ns, unpack = [self._buffer], self._view, self._wall_ahead_ns, _TIMESPEC.unpack
+        for number, _ in self._epoll.poll(0):
+            entry = self._watched.get(number)
+            if entry is None:  # forgotten by a callback of this very turn
+                continue
+            sock, on_read, on_end = entry
+            try:
+                count, control, _, _ = sock.recvmsg_into(into, _CONTROL_BYTES)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError as error:
+                self.forget(sock)
+                on_end(error)
+                continue
+            if count == 0:
+                self.forget(sock)
+                on_end(None)
+                continue
+            arrived = now = perf_counter()
+            if control:
+                seconds, nanoseconds = unpack(control[0][2])
+                stamp = (seconds * 1_000_000_000 + nanoseconds - wall_ahead_ns) / 1e9
+                if now - _BELIEVED_S < stamp < now:
+                    arrived = stamp
+            on_read(arrived, view[:count])
