@@ -32,7 +32,7 @@ from suite.servers.errors import (
 )
 from suite.servers.launcher import Launcher
 from suite.servers.server import Ended, Server
-from suite.servers.ways import ProcessWay, Way
+from suite.servers.ways import DockerWay, ProcessWay, SystemdWay, Way
 
 __all__ = [
     "AttachLauncher",
@@ -82,8 +82,11 @@ def launcher_for(
 
     def way_for(host: Host) -> Way:
         launch = target.launch
-        if isinstance(launch, config.ProcessLaunch):
-            return ProcessWay(launch, suite.path.resolve().parent, host.is_local)
-        raise NotImplementedError
+        if isinstance(launch, config.DockerLaunch):
+            return DockerWay(launch, target)
+        if isinstance(launch, config.SystemdLaunch):
+            return SystemdWay(launch, target, host)
+        assert isinstance(launch, config.ProcessLaunch)
+        return ProcessWay(launch, suite.path.resolve().parent, host.is_local)
 
     return Launcher(suite, target, log_dir, say, way_for, wait_s)

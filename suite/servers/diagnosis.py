@@ -321,13 +321,24 @@ def _bare(line: str) -> str:
 
 def signs_of(news: Mapping[str, Any], lines: list[str], phase: str, version: str | None) -> Signs:
     """The keeper's news of an exit as signs."""
+    status = " ".join(news["status"].split())
     return Signs(
         lines=lines,
         phase=phase,
-        code=news["code"],
+        code=_code_by_name(status, news["code"]),
         out_of_memory_kills=news["out_of_memory_kills"],
         kernel=tuple(news["kernel"]),
-        status=news["status"],
+        status=status,
         first_command=tuple(news["command"] or ()),
         version=version,
     )
+
+
+def _code_by_name(status: str, code: int) -> int:
+    """The server's own exit status where the process watched was only the engine's or systemd's client."""
+    if match := re.search(r"\bExitCode=(\d+)", status):
+        return int(match[1])
+    if match := re.search(r"\bExecMainStatus=(\d+)", status):
+        killed = re.search(r"\bExecMainCode=[23]\b", status)  # CLD_KILLED, CLD_DUMPED
+        return -int(match[1]) if killed else int(match[1]) or code
+    return code

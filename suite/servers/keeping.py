@@ -59,6 +59,7 @@ class Keeper:
         self._on_log = on_log
         self._say = say
         self._noise: list[str] = []
+        self._undone: list[str] = []
         self._sending = threading.Lock()
         self._closing = threading.Event()
         self.token = secrets.token_hex(8)
@@ -191,6 +192,11 @@ class Keeper:
             self._say(_leftover_sentence(message, self._host.name))
         elif kind == "busy":
             raise Locked(*_busy_sentences(message, self._host.name))
+        elif kind in ("entered", "left"):
+            command = " ".join(message["command"])
+            self._say(f"{self._host.name}: {command}")
+            if message["code"]:
+                self._undone.append(f"{command} ended with status {message['code']}: {message['output']}")
         elif kind == "failed":
             raise KeeperFailed(f"the keeper on {self._host.name} failed: {message['error']}")
 
@@ -226,9 +232,24 @@ class Keeper:
         return self.ask("ended", drain_s + 300.0, do="end", drain_s=drain_s)
 
     def close(self) -> None:
-        """Let the keeper end what is left, give back what it took, and go."""
+        """Let the keeper end what is left, put back what made room, and go.
+
+        Raises:
+            KeeperFailed: something could not be put back (a unit that does not start again).
+        """
         self._closing.set()
-        self._running.close(120.0)
+        try:
+            self.ask("bye", 400.0, do="quit")
+        except (ConnectionLost, KeeperFailed) as gone:
+            if self._undone:
+                raise
+            self._say(f"{self._host.name}: {gone}")
+        finally:
+            self._running.close(30.0)
+        if self._undone:
+            raise KeeperFailed(
+                f"{self._host.name} is not as it was: {'; '.join(self._undone)}", "Do it by hand."
+            )
 
     def _beat(self) -> None:
         while not self._closing.wait(SILENCE_S / 4):

@@ -27,7 +27,7 @@ from suite.servers.keeping import Keeper, host_python
 from suite.servers.log import KEPT_LINES, LogCopy
 from suite.servers.phases import PhaseClock
 from suite.servers.server import Ended, Server
-from suite.servers.ways import Asked, Plan, Way
+from suite.servers.ways import Asked, Plan, SystemdWay, Way
 
 EVIDENCE_LINES = 25
 SAY_EVERY_S = 5.0
@@ -168,7 +168,7 @@ class Launcher:
             raise
 
     def _start(self, arm: config.Arm, begun: float) -> Server:
-        flags, env = self.target.arm_flags(arm), self.target.arm_env(arm)
+        flags, env = self._flags(arm), self.target.arm_env(arm)
         ports = [self._port(node, rank) for rank, node in enumerate(self._nodes)]
         for rank, node in enumerate(self._nodes):
             placed = flags.merge({"host": self.target.bind, "port": ports[rank]})
@@ -189,7 +189,7 @@ class Launcher:
             env=redact.environment(env),
             command=tuple(first.plan.shown),
             api_key=api_key,
-            pid=first.pid,
+            pid=None if first.plan.kill else first.pid,
             log_path=first.log.path,
             ready_s=time.monotonic() - begun,
             phases=first.clock.seconds(),
@@ -199,6 +199,18 @@ class Launcher:
         )
         self._say(f"launching {arm.name} ... ready after {self._server.ready_s:.0f} s")
         return self._server
+
+    def _flags(self, arm: config.Arm) -> Flags:
+        """What is asked for: a unit's own flags, the target's over them, the arm's over those."""
+        own = {"model-path": self.target.model}
+        return self._ways[0].base.merge(own).merge(self.target.flags).merge(arm.flags)
+
+    def drop_in(self, arm: config.Arm) -> str | None:
+        """The systemd drop-in that would make ``arm`` permanent; ``None`` for other ways to launch."""
+        way = self._ways[0]
+        if not isinstance(way, SystemdWay):
+            return None
+        return way.drop_in(self._flags(arm), self.target.arm_env(arm))
 
     def _port(self, node: Node, rank: int) -> int:
         """The port to serve on, seen to be free before minutes of loading find it is not."""

@@ -21,8 +21,8 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def run_quietly(argv: Sequence[str], timeout_s: float) -> str:
-    """Run one command to its end; its output, or why there is none."""
+def run(argv: Sequence[str], timeout_s: float) -> tuple[int, str]:
+    """Run one command to its end: its status and output, or 127 and why there is none."""
     try:
         done = subprocess.run(
             list(argv),
@@ -32,8 +32,8 @@ def run_quietly(argv: Sequence[str], timeout_s: float) -> str:
             timeout=timeout_s,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"{argv[0]}: {error}"
-    return done.stdout.decode("utf-8", "replace").strip()
+        return 127, f"{argv[0]}: {error}"
+    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
 
 class Job:
@@ -97,7 +97,7 @@ class Job:
         self.exited = True
         return {
             "code": self._popen.returncode,
-            "status": run_quietly(self.spec["status"], 20) if self.spec.get("status") else "",
+            "status": run(self.spec["status"], 20)[1] if self.spec.get("status") else "",
             "out_of_memory_kills": processes.out_of_memory_kills() - self._out_of_memory_kills,
             "kernel": processes.kernel_lines(self._uptime_s),
             "command": self._command if self._stages else None,
@@ -116,7 +116,7 @@ class Job:
             how = f"SIGKILL after {time.monotonic() - start:.0f} s"
         everyone |= self.members()
         for argv in self.spec.get("kill", []):
-            run_quietly(argv, 60)
+            run(argv, 60)
         stray, remaining = kill_all(self.members, self.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(5)
@@ -131,7 +131,7 @@ class Job:
     def _ask(self, drain_s: float, kindly: bool) -> None:
         if self.spec.get("kill"):
             for argv in self.spec["end"] if kindly else self.spec["kill"]:
-                run_quietly(argv, drain_s + 60)
+                run(argv, drain_s + 60)
         elif self._popen.poll() is None:
             os.kill(self.pid, signal.SIGTERM)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from suite.servers.on_host import claims, processes
-from suite.servers.on_host.job import Job, kill_all, prctl, reap, remove, run_quietly
+from suite.servers.on_host.job import Job, kill_all, prctl, reap, remove, run
 
 PR_SET_CHILD_SUBREAPER = 36
 TICK_S = 1.0
@@ -133,7 +133,10 @@ class Keeper:
         self._record = claims.Record(directory, hello["token"])
         self._record.write(leave=hello.get("leave", []), holder=holder)
         for argv in hello.get("enter", []):
-            say("entered", command=argv, output=run_quietly(argv, 300))
+            code, output = run(argv, 300)
+            say("entered", command=argv, code=code, output=output)
+            if code:
+                raise RuntimeError(f"{' '.join(argv)} ended with status {code}: {output}")
         say("ready", pid=os.getpid(), python=sys.version.split()[0])
 
     def _port(self, bind: str, port: int | None) -> None:
@@ -217,7 +220,8 @@ class Keeper:
             self._forget_job()
         if self._record is not None:
             for argv in self._hello.get("leave", []):
-                say("left", command=argv, output=run_quietly(argv, 300))
+                code, output = run(argv, 300)
+                say("left", command=argv, code=code, output=output)
             self._record.remove()
         for lock in self._locks:
             lock.drop()
@@ -231,7 +235,7 @@ def end_left_over(record: dict[str, Any]) -> dict[str, Any]:
     remaining: list[str] = []
     if job and record.get("boot") == processes.boot_id():
         for argv in [*(job.get("end") or []), *(job.get("kill") or [])]:
-            run_quietly(argv, 90)
+            run(argv, 90)
 
         def find() -> set[int]:
             return processes.members(job["token"], job["log"], job["sessions"], job["since"])
@@ -239,7 +243,7 @@ def end_left_over(record: dict[str, Any]) -> dict[str, Any]:
         ended, remaining = kill_all(find, -1)
         remove(job["log"])
     for argv in record.get("leave") or []:
-        run_quietly(argv, 300)
+        run(argv, 300)
     return {
         "shown": (job or {}).get("shown", ""),
         "ended": ended,

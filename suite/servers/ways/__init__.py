@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from suite.servers.ways.base import Asked, Plan, Way
+from suite.servers.ways.docker import DockerWay
 from suite.servers.ways.process import ProcessWay
+from suite.servers.ways.systemd import SystemdWay
 
-__all__ = ["Asked", "Plan", "ProcessWay", "Way"]
+__all__ = ["Asked", "DockerWay", "Plan", "ProcessWay", "SystemdWay", "Way"]

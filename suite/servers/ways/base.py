@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from suite import redact
 from suite.flags import Flags
 
 
@@ -62,5 +63,14 @@ class Way(Protocol):
     interpreter: str | None
     """The server's own Python on the host, if it has one there."""
 
+    base: Flags
+    """Flags that are there before the target's and the arm's: those of a unit."""
+
     def plan(self, asked: Asked) -> Plan:
         """The commands of one launch."""
+
+
+def secrets_apart(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Variables that may stand on a command line, and those whose values may not."""
+    secret = {name: value for name, value in env.items() if redact.is_secret(name)}
+    return {name: value for name, value in env.items() if name not in secret}, secret

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.config import ProcessLaunch
+from suite.flags import Flags
 from suite.servers.ways.base import Asked, Plan
 
 
@@ -13,6 +14,7 @@ class ProcessWay:
 
     enter: list[list[str]] = []  # noqa: RUF012 (nothing stands in the way of a process)
     leave: list[list[str]] = []  # noqa: RUF012
+    base = Flags()
 
     def __init__(self, launch: ProcessLaunch, suite_directory: Path, local: bool) -> None:
         self.interpreter: str | None = launch.interpreter
