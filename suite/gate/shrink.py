@@ -56,7 +56,7 @@ def trimmed_mean(x: Array) -> Array:
 def trigamma_inverse(y: Array) -> Array:
     """x with trigamma(x) = y, for y > 0 (Newton's iteration of Smyth 2004, limma's `trigammaInverse`)."""
     y = np.asarray(y, dtype=float)
-    x = 0.5 + 1.0 / y
+    x = np.where(y > 10, 1 / np.sqrt(y), 0.5 + 1 / y)
     for _ in range(8):
         tri = special.polygamma(1, x)
         x = x + tri * (1.0 - tri / y) / special.polygamma(2, x)
