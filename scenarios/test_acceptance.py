@@ -4,12 +4,24 @@ import pytest
 
 pytestmark = [pytest.mark.perf, pytest.mark.acceptance]
 
+ALMOST_NOTHING = "the draft proposes almost nothing that is accepted"
+
 
 @pytest.mark.arms("mtp-on")
 @pytest.mark.judges("acceptance_length")
-def test_acceptance_length(measure, kind, target):
-    """Acceptance length by kind of content, at temperature 0."""
-    measured = measure(kind)
-    measured.require_at_least(
-        "acceptance_length", target.acceptance_floor, "the draft proposes almost nothing that is accepted"
+def test_acceptance_length(measure, kind, temperature, target, table):
+    """Acceptance length by kind of content."""
+    measured = measure(kind, temperature=temperature)
+    table.row(
+        content=kind, temperature=temperature, length=measured["acceptance_length"], **measured.per_position()
     )
+    measured.require_at_least("acceptance_length", target.acceptance_floor, ALMOST_NOTHING)
+
+
+@pytest.mark.arms("mtp-on")
+@pytest.mark.judges("acceptance_length")
+def test_acceptance_by_context(measure, context, target, table):
+    """Acceptance length by length of context."""
+    measured = measure(context=context)
+    table.row(context=context, length=measured["acceptance_length"], **measured.per_position())
+    measured.require_at_least("acceptance_length", target.acceptance_floor, ALMOST_NOTHING)

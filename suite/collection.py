@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from _pytest.compat import NOTSET
 
-from suite.config import Sizes, Target
+from suite.config import KINDS, Sizes, Target
 from suite.plan import Slot, alternate
 
 SIZED: dict[str, tuple[str, str]] = {
     "concurrency": ("concurrencies", "c{}"),
     "context": ("contexts", "{}"),
     "kind": ("kinds", "{}"),
+    "temperature": ("temperatures", "t{:g}"),
 }
 """Arguments of a scenario that take their values from the budget: name to (key in ``[budgets]``, id)."""
 
@@ -40,6 +44,8 @@ class SeriesId:
     arm: str
     metrics: tuple[str, ...] = field(compare=False, default=())
     ratio: Ratio | None = field(compare=False, default=None)
+    claims: Mapping[str, tuple[float, str]] = field(compare=False, default_factory=dict)
+    """By metric the least it must be whatever the baseline says, and what it means if it is not."""
 
     def __str__(self) -> str:
         return f"{self.question} {self.arm}"
@@ -47,7 +53,7 @@ class SeriesId:
     def ratio_of(self) -> SeriesId:
         """The series that is judged where this one is a part of a ratio: it goes by the numerator's arm."""
         assert self.ratio is not None
-        return SeriesId(self.question, self.ratio.numerator, self.metrics, self.ratio)
+        return SeriesId(self.question, self.ratio.numerator, self.metrics, self.ratio, self.claims)
 
 
 def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes) -> None:
@@ -57,7 +63,7 @@ def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes) -> None
     marker = metafunc.definition.get_closest_marker("arms")
     if "arm" not in names or marker is None:
         return
-    arms = [_arm_param(name, target) for name in marker.args]
+    arms = [_arm_param(name, target) for pattern in marker.args for name in _arms_like(pattern, target)]
     metafunc.parametrize("arm", arms, scope="function")
     own = {
         name: values
@@ -73,6 +79,11 @@ def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes) -> None
     metafunc.parametrize("launch", launches, ids=[f"launch{number}" for number in launches])
 
 
+def _arms_like(pattern: str, target: Target) -> list[str]:
+    """The arms that a name stands for: itself, or with ``*`` all of the target's that fit."""
+    return [name for name in target.arms if fnmatchcase(name, pattern)] if "*" in pattern else [pattern]
+
+
 def _arm_param(name: str, target: Target) -> Any:
     if name in target.arms:
         return pytest.param(name, id=name)
@@ -80,6 +91,30 @@ def _arm_param(name: str, target: Target) -> Any:
         f"target {target.name!r} has no arm {name!r}; add [targets.{target.name}.arms.{name}] to suite.toml"
     )
     return pytest.param(name, id=name, marks=pytest.mark.skip(reason=reason))
+
+
+def within_budget(items: Sequence[pytest.Item], sizes: Sizes) -> tuple[list[pytest.Item], Counter[str]]:
+    """The items that a budget holds, and how many scenarios of each kind it leaves out.
+
+    Left out are kinds that it does not name, and scenarios for which its list of sizes, or the target's list of
+    arms, is empty.
+    """
+    kept: list[pytest.Item] = []
+    left_out: dict[str, set[str]] = {}
+    for item in items:
+        kind = kind_of(item)
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        empty = any(value is NOTSET for value in params.values())
+        if kind is None or (kind in sizes.scenarios and not empty):
+            kept.append(item)
+        else:
+            left_out.setdefault(kind, set()).add(item.nodeid.rsplit("-launch", 1)[0])
+    return kept, Counter({kind: len(names) for kind, names in left_out.items()})
+
+
+def kind_of(item: pytest.Item) -> str | None:
+    """What a scenario asks about; ``None`` for an item that is none."""
+    return next((kind for kind in KINDS if item.get_closest_marker(kind)), None)
 
 
 @dataclass(slots=True)
@@ -103,7 +138,7 @@ def arrange(
     others = [item for item in items if not _is_scenario(item)]
     scenarios = [item for item in items if _is_scenario(item)]
     for item in scenarios:
-        _note(item)
+        _note(item, target)
     order = {slot: place for place, slot in enumerate(alternate(_by_arm(scenarios, list(target.arms))))}
     scenarios.sort(key=lambda item: (order[item.stash[slot_of]], item.get_closest_marker("once") is None))
     now = [item for item in scenarios if item.stash[slot_of].launch <= sizes.launches]
@@ -125,10 +160,13 @@ def _is_scenario(item: pytest.Item) -> bool:
     return callspec is not None and {"arm", "launch"} <= set(callspec.params)
 
 
-def _note(item: pytest.Item) -> None:
-    """Note on an item which launch it needs and which series it belongs to."""
+def _note(item: pytest.Item, target: Target) -> None:
+    """Note on an item which launch it needs, which series it belongs to, and whether it is known to fail."""
     params = item.callspec.params  # type: ignore[attr-defined]
     item.stash[slot_of] = Slot(params["arm"], params["launch"])
+    known = target.known.get(item.originalname.removeprefix("test_"))  # type: ignore[attr-defined]
+    if known is not None:
+        item.add_marker(pytest.mark.xfail(reason=f"known: {known}", strict=True))
     judges = item.get_closest_marker("judges")
     if judges is None:
         return
@@ -140,7 +178,17 @@ def _note(item: pytest.Item) -> None:
         arm=params["arm"],
         metrics=tuple(judges.args),
         ratio=Ratio(*ratio.args) if ratio else None,
+        claims=_claims(item, target, params),
     )
+
+
+def _claims(item: pytest.Item, target: Target, params: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
+    """What ``claims`` markers ask of a series: they hold where their sizes are the item's."""
+    return {
+        mark.kwargs["metric"]: (getattr(target, mark.kwargs["floor"]), mark.kwargs["otherwise"])
+        for mark in item.iter_markers("claims")
+        if all(params.get(name) == value for name, value in mark.kwargs.get("where", {}).items())
+    }
 
 
 def _verdict_items(items: Sequence[pytest.Item], judge: Callable[[pytest.Item], None]) -> list[pytest.Item]:
@@ -171,7 +219,16 @@ def _verdict_item(source: pytest.Item, series: SeriesId, judge: Callable[[pytest
         source.parent, name=f"{name}[{label}]", callobj=verdict
     )
     for mark in source.iter_markers():
-        if mark.name not in ("parametrize", "arms", "sized", "judges", "ratio", "usefixtures"):
+        if mark.name not in (
+            "parametrize",
+            "arms",
+            "sized",
+            "judges",
+            "ratio",
+            "claims",
+            "xfail",
+            "usefixtures",
+        ):
             item.add_marker(getattr(pytest.mark, mark.name)(*mark.args, **mark.kwargs))
     item.stash[verdict_of] = series
     return item

@@ -130,8 +130,8 @@ class Timeouts(_Table):
 
 
 ScenarioKind: TypeAlias = Literal[
-    "activation",
     "spellings",
+    "activation",
     "decode",
     "prefill",
     "acceptance",
@@ -145,7 +145,10 @@ ScenarioKind: TypeAlias = Literal[
     "steptime",
     "configuration",
 ]
-"""What a scenario asks about: its marker, and its name in a budget's list of ``scenarios``."""
+"""What a scenario asks about: its marker, and its name in a budget's list of ``scenarios``.
+
+Spellings are marked activation too, and go by the first name here.
+"""
 
 KINDS: tuple[ScenarioKind, ...] = get_args(ScenarioKind)
 
@@ -341,7 +344,10 @@ def _with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
     laid = {key: _overlaid(whole.get(key, {}), target.get(key, {})) for key in ("arms", "budgets", "gate")}
     if isinstance(laid["arms"], dict):
         tried = _of_backends(target.get("backends"), laid["arms"])
-        laid["arms"] = {**laid["arms"], **{name: _overlaid(arm, laid["arms"].get(name, {})) for name, arm in tried.items()}}
+        laid["arms"] = {
+            **laid["arms"],
+            **{name: _overlaid(arm, laid["arms"].get(name, {})) for name, arm in tried.items()},
+        }
     budget = {"default_budget": whole["default_budget"]} if "default_budget" in whole else {}
     return {**budget, **target, **laid, "arms": _named(laid["arms"])}
 

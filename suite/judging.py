@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from suite.causes import causes
 from suite.collection import SeriesId, series_of
 from suite.gate import Judgement, Key, Session, Verdict
-from suite.outcomes import BaselineMissing, Inconclusive, InvalidMeasurement, Regression
+from suite.outcomes import BaselineMissing, BrokenPromise, Inconclusive, InvalidMeasurement, Regression
 
 HARD = ("regression", "invalid", "inconclusive", "unjudged")
 """Verdict words in the order in which they decide a series' outcome."""
@@ -55,12 +56,14 @@ class Judge:
         verdicts = self.verdicts(series)
         if not verdicts:
             pytest.skip(f"nothing was measured for {series}: see the failures of its launches")
+        self._hold_claims(series, verdicts)
         word = min((verdict.word for verdict in verdicts), key=_severity)
         if word not in HARD:
             return
         first = sentences([verdict for verdict in verdicts if verdict.word == word])
         others = [verdict for verdict in verdicts if verdict.word != word]
-        text = "\n".join([*first, *(f"{v.word}: {v.headline}" for v in others)])
+        why = [cause for v in verdicts if v.word == word for cause in causes(v, self.judgement())]
+        text = "\n".join([*first, *dict.fromkeys(why), *(f"{v.word}: {v.headline}" for v in others)])
         if word == "regression":
             raise Regression(text)
         if word == "invalid":
@@ -70,6 +73,17 @@ class Judge:
         if self.require_baseline:
             raise BaselineMissing(text)
         pytest.skip("; ".join(first))
+
+    def _hold_claims(self, series: SeriesId, verdicts: Sequence[Verdict]) -> None:
+        """What a scenario claims whatever the baseline says; a measurement that is invalid breaks no claim."""
+        for verdict in verdicts:
+            floor, otherwise = series.claims.get(verdict.metric, (None, ""))
+            value = verdict.estimate.value
+            if floor is None or value is None or verdict.word == "invalid" or value >= floor:
+                continue
+            raise BrokenPromise(
+                f"{verdict.estimate.label} {value:.3f} is below the floor of {floor:g}: {otherwise}"
+            )
 
 
 def sentences(verdicts: Sequence[Verdict]) -> list[str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+import pytest
 
 from suite import metrics
 from suite.collection import SeriesId
@@ -14,10 +17,10 @@ from suite.load import (
     ClosedLoop,
     LoadError,
     Progress,
-    Round,
     Sampling,
     Workload,
     cache,
+    contexts,
     play,
     workloads,
 )
@@ -26,6 +29,13 @@ from suite.recording import STORED, Played, Recording
 from suite.report.terminal import number
 from suite.run import Run
 from suite.served import Served
+from suite.steadiness import Steady, windows
+
+PREFIX_CHARS_PER_TOKEN = 4
+"""About what English text takes; a shared prefix need not have an exact length."""
+
+WARM_UP_TOKENS = 64
+"""Warm-up answers of long prompts are short: what is to be warmed up there is prefill."""
 
 
 class Benchmark(Protocol):
@@ -60,6 +70,67 @@ class Measured:
         if value < floor:
             raise BrokenPromise(f"{label} {value:.3f} is below the floor of {floor:g}: {otherwise}")
 
+    def require_reuse(self, share: float) -> None:
+        """Assert that at least ``share`` of what could come from the prefix cache did.
+
+        In each round every request but the first can take the shared prefix from the cache.
+
+        Raises:
+            BrokenPromise: less came from there, or the server does not tell.
+        """
+        good = [record for round_ in self.played.rounds for record in round_.ok]
+        told = [record for record in good if record.cached_tokens is not None]
+        if not told:
+            raise BrokenPromise(f"prefix reuse unknown: {self.played.reason('cached_prompt_tokens')}")
+        prompt = sum(record.prompt_tokens or 0 for record in told)
+        cached = sum(record.cached_tokens or 0 for record in told)
+        possible = prompt * (1 - len(self.played.rounds) / len(told))
+        if cached < share * possible:
+            raise BrokenPromise(
+                f"prefix reuse lost: {cached} of {prompt} prompt tokens came from the cache although all requests of "
+                f"a round begin alike; at least {share * possible:.0f} must"
+            )
+
+    def per_position(self) -> dict[str, float]:
+        """The share of verify steps in which the draft at each position was right, over all rounds."""
+        details = [values["acceptance_length"].detail for values in self.played.values]
+        steps = sum(detail.get("verify_steps", 0.0) for detail in details)
+        names = [name for name in (details[0] if details else {}) if name.startswith("position_")]
+        return {
+            name: sum(d[name] * d["verify_steps"] for d in details if name in d) / steps
+            for name in names
+            if steps
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One workload with everything that makes its rounds comparable with others."""
+
+    workload: Workload
+    sampling: Sampling
+    concurrency: int
+    rounds: int
+    prompt_tokens: int | None = None
+    cold: bool = True
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be equal. A prompt fitted to a number of tokens goes by that number: its text may differ."""
+        return {
+            "workload": self.workload.name,
+            "workload_hash": None if self.prompt_tokens else self.workload.content_hash,
+            "concurrency": self.concurrency,
+            "requests": self.workload.requests,
+            "max_tokens": self.sampling.max_tokens,
+            "temperature": self.sampling.temperature,
+        }
+
+    @property
+    def label(self) -> str:
+        heat = f", temperature {self.sampling.temperature:g}" if self.sampling.temperature else ""
+        return f"{self.workload.name}, {_clients(self.concurrency)}{heat}"
+
 
 class Measure:
     """Plays a workload for the budget's rounds; a workload that this launch has played is not played again."""
@@ -82,68 +153,136 @@ class Measure:
 
     def __call__(
         self,
-        workload: str | Workload,
+        workload: str | Workload = "prose",
         *,
         concurrency: int = 1,
+        context: int | None = None,
+        shared_prefix: int | None = None,
         max_tokens: int | None = None,
         temperature: float = 0.0,
         requests: int | None = None,
         rounds: int | None = None,
-        shared_prefix: str | None = None,
     ) -> Measured:
         """Play ``workload`` with ``concurrency`` clients and keep every round.
 
         Args:
             workload: a shipped kind, the path of a JSONL file, or a workload already made.
+            context: play prompts of this many tokens instead (prose), all new to the server.
+            shared_prefix: begin every prompt with the same text of about this many tokens, to be found in the
+                prefix cache; ``None``: every prompt of a run is new to the server.
             max_tokens: length of every answer; the end of text is ignored, so that answers are equally long.
             requests: how many a round; at least one a client.
-            shared_prefix: text before every prompt alike, to be found in the prefix cache; ``None``: every prompt
-                of a run is new to the server.
 
         Raises:
             ArmNotInEffect: the server does not run as the arm asks, so nothing was measured.
+            InvalidMeasurement: not one request was answered.
+            pytest.skip.Exception: the server's context is too short for ``context``.
         """
+        self._must_be_in_effect()
+        sizes = self._run.sizes
+        chosen = self._long(context, max_tokens or sizes.max_tokens) if context else _loaded(workload)
+        length = max_tokens or sizes.max_tokens
+        prefix = contexts.text(shared_prefix * PREFIX_CHARS_PER_TOKEN, 0, 0) if shared_prefix else None
+        asked = Asked(
+            workload=chosen.sized(
+                max_tokens=length,
+                requests=max(requests or sizes.requests, concurrency),
+                prompt_chars_max=chosen.prompt_chars_max or (None if context else sizes.prompt_chars),
+                shared_prefix=f"{prefix}\n\n" if prefix else None,
+            ),
+            sampling=Sampling(max_tokens=length, temperature=temperature, ignore_eos=True),
+            concurrency=concurrency,
+            rounds=rounds or sizes.rounds,
+            prompt_tokens=context,
+            cold=not shared_prefix,
+        )
+        return Measured(self._once(asked))
+
+    def steadily(
+        self, workload: str | Workload, *, concurrency: int, seconds: float, max_tokens: int
+    ) -> Steady:
+        """Keep ``concurrency`` clients busy for ``seconds`` and look at the run in windows; nothing is judged."""
+        self._must_be_in_effect()
+        played = play(
+            self._served.endpoint,
+            _loaded(workload).sized(max_tokens=max_tokens, unique_prefix="long run, prompt "),
+            ClosedLoop(concurrency, duration_s=seconds),
+            sampling=Sampling(max_tokens=max_tokens, temperature=0.0, ignore_eos=True),
+            timeout_s=self._run.target.timeouts.request_s,
+            stall_s=self._run.target.timeouts.stall_s,
+            progress=lambda p: self._run.progress.passing(
+                _progress_line(f"{self._served.slot}: long run", p)
+            ),
+        )
+        self._served.server.check()
+        return Steady(played, windows(played, seconds))
+
+    def leave_early(self, workload: str | Workload, *, clients: int, after_s: float) -> int:
+        """Send requests of ``clients`` clients who all hang up after ``after_s`` seconds; how many did."""
+        played = play(
+            self._served.endpoint,
+            _loaded(workload).sized(requests=clients, max_tokens=4096, unique_prefix="hang-up, prompt "),
+            ClosedLoop(clients, clients),
+            sampling=Sampling(max_tokens=4096, temperature=0.0, ignore_eos=True),
+            timeout_s=after_s,
+        )
+        return len(played.requests) - len(played.ok)
+
+    def empty_cache(self) -> None:
+        """Flush the prefix cache, waiting until the server is idle."""
+        cache.flush(self._served.endpoint)
+
+    def _must_be_in_effect(self) -> None:
         if self._served.not_as_asked:
             raise ArmNotInEffect(
                 f"{self._served.slot.arm} is not in effect: " + "; ".join(self._served.not_as_asked)
             )
-        sizes = self._run.sizes
-        chosen = workload if isinstance(workload, Workload) else workloads.load(workload)
-        length = max_tokens or sizes.max_tokens
-        asked = chosen.sized(
-            max_tokens=length,
-            requests=max(requests or sizes.requests, concurrency),
-            prompt_chars_max=chosen.prompt_chars_max or sizes.prompt_chars,
-            shared_prefix=shared_prefix,
-        )
-        sampling = Sampling(max_tokens=length, temperature=temperature, ignore_eos=True)
-        key = f"{asked.content_hash} c{concurrency} t{temperature:g} r{rounds or sizes.rounds}"
+
+    def _long(self, tokens: int, max_tokens: int) -> Workload:
+        limit = self._served.info.resolved.get("context_length")
+        if isinstance(limit, int) and tokens + max_tokens > limit:
+            pytest.skip(
+                f"{tokens} + {max_tokens} tokens do not fit into this server's --context-length of {limit}"
+            )
+        if tokens not in self._served.contexts:
+            self._served.contexts[tokens] = contexts.of_tokens(self._served.endpoint, tokens, prompts=1)
+        return self._served.contexts[tokens]
+
+    def _once(self, asked: Asked) -> Played:
+        """The rounds of a workload: those that this launch has played, or fresh ones."""
+        key = f"{asked.identity} {asked.rounds} {asked.cold}"
         played = self._served.played.get(key)
         if played is None:
             try:
-                played = self._play(asked, concurrency, sampling, rounds or sizes.rounds)
+                played = self._play(asked)
             except LoadError:
                 self._served.server.check()  # a server that died is the cause, not the client that could not reach it
                 raise
-            played.identity = self._identity(asked, concurrency, sampling)
+            played.identity = {
+                **self._served.info.identity(),
+                **self._run.surroundings.identity(),
+                **asked.identity,
+                "speculation_asked": self._speculation_asked(),
+            }
             self._served.played[key] = played
         if self._series is not None:
             self._recording.add(self._series, self._served.slot.launch, played)
-        return Measured(played)
+        return played
 
-    def _play(self, asked: Workload, concurrency: int, sampling: Sampling, rounds: int) -> Played:
+    def _play(self, asked: Asked) -> Played:
         played = Played(subject=self._facts(self._served))
-        self._warm_up(asked, concurrency, sampling)
+        self._warm_up(asked)
         target = self._run.target
 
         def one_round() -> None:
             number_of_round = len(played.rounds) + 1
-            label = f"{self._served.slot}: {asked.name}, {_clients(concurrency)}, round {number_of_round} of {rounds}"
+            label = f"{self._served.slot}: {asked.label}, round {number_of_round} of {asked.rounds}"
+            unique = f"round {number_of_round}, prompt " if asked.cold else None
             result = play(
                 self._served.endpoint,
-                asked.sized(unique_prefix=f"{number_of_round}-"),
-                ClosedLoop(concurrency, asked.requests),
-                sampling=sampling,
+                asked.workload.sized(unique_prefix=unique),
+                ClosedLoop(asked.concurrency, asked.workload.requests),
+                sampling=asked.sampling,
                 timeout_s=target.timeouts.request_s,
                 stall_s=target.timeouts.stall_s,
                 limits=ClientLimits(**target.client.model_dump()),
@@ -152,10 +291,10 @@ class Measure:
             played.rounds.append(result)
 
         benchmark = self._benchmark()
-        benchmark.group = f"{asked.name}, {_clients(concurrency)}"
+        benchmark.group = asked.label
         before = self._served.counters()
         with self._run.surroundings.watching() as watched:
-            benchmark.pedantic(one_round, setup=self._empty_cache, rounds=rounds, iterations=1)
+            benchmark.pedantic(one_round, setup=self.empty_cache, rounds=asked.rounds, iterations=1)
         after = self._served.counters()
         graphs = after.graph_share(before) if after is not None else None
         if graphs is not None:
@@ -163,62 +302,51 @@ class Measure:
         played.invalid.extend(
             self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
         )
-        self._summarise(played)
+        self._summarise(played, asked)
         self._served.server.check()
         _require_answers(played)
         benchmark.extra_info.update(self._extra_info(played))
-        self._run.progress.say(
-            f"{self._served.slot}: {asked.name}, {_clients(concurrency)}: {_in_words(played)}"
-        )
+        self._run.progress.say(f"{self._served.slot}: {asked.label}: {_in_words(played)}")
         return played
 
-    def _warm_up(self, asked: Workload, concurrency: int, sampling: Sampling) -> None:
+    def _warm_up(self, asked: Asked) -> None:
         """The first requests of a launch are slow (kernels are compiled, graphs replayed first): play some unmeasured."""
         wanted = self._run.sizes.warmup_requests
         if wanted == 0:
             return
         self._run.progress.passing(f"{self._served.slot}: warming up")
+        length = asked.sampling.max_tokens or WARM_UP_TOKENS
         play(
             self._served.endpoint,
-            asked.sized(unique_prefix="warm-up-"),
-            ClosedLoop(concurrency, max(wanted, concurrency)),
-            sampling=sampling,
+            asked.workload.sized(unique_prefix="warm-up, prompt "),
+            ClosedLoop(asked.concurrency, max(wanted, asked.concurrency)),
+            sampling=Sampling(
+                max_tokens=min(length, WARM_UP_TOKENS) if asked.prompt_tokens else length,
+                temperature=asked.sampling.temperature,
+                ignore_eos=True,
+            ),
             timeout_s=self._run.target.timeouts.request_s,
             stall_s=self._run.target.timeouts.stall_s,
         )
 
-    def _empty_cache(self) -> None:
-        cache.flush(self._served.endpoint)
-
-    def _summarise(self, played: Played) -> None:
-        on = self._served.info.speculation.on
-        for index, round_ in enumerate(played.rounds):
-            played.values.append(metrics.summarize(round_, speculative=on))
-            played.invalid.extend(
-                Invalid(found.name, found.evidence, index) for found in self._faults(round_)
-            )
-
-    def _faults(self, round_: Round) -> list[metrics.Invalid]:
+    def _summarise(self, played: Played, asked: Asked) -> None:
         resolved = self._served.info.speculation
-        return metrics.validity(round_, draft_tokens=resolved.draft_tokens if resolved.on else None)
+        for index, round_ in enumerate(played.rounds):
+            played.values.append(metrics.summarize(round_, speculative=resolved.on))
+            found = metrics.validity(
+                round_,
+                draft_tokens=resolved.draft_tokens if resolved.on else None,
+                cached_share_max=0.1 if asked.cold else None,
+            )
+            played.invalid.extend(Invalid(fault.name, fault.evidence, index) for fault in found)
 
-    def _identity(self, asked: Workload, concurrency: int, sampling: Sampling) -> dict[str, Any]:
+    def _speculation_asked(self) -> str | None:
         wished = {
             name: value
             for name, value in self._served.server.flags.items()
             if name.startswith("speculative-")
         }
-        return {
-            **self._served.info.identity(),
-            **self._run.surroundings.identity(),
-            "workload": asked.name,
-            "workload_hash": asked.content_hash,
-            "concurrency": concurrency,
-            "requests": asked.requests,
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "speculation_asked": " ".join(Flags(wished).argv()) or None,
-        }
+        return " ".join(Flags(wished).argv()) or None
 
     def _extra_info(self, played: Played) -> dict[str, Any]:
         medians = {name: played.median(name) for name in STORED}
@@ -241,6 +369,10 @@ def _require_answers(played: Played) -> None:
         return
     first = requests[0].fault if requests else "no request was sent"
     raise InvalidMeasurement(f"nothing was measured: all {len(requests)} requests failed, the first: {first}")
+
+
+def _loaded(workload: str | Workload) -> Workload:
+    return workload if isinstance(workload, Workload) else workloads.load(workload)
 
 
 def _clients(concurrency: int) -> str:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import cached_property
 from typing import Any
 
 import pytest
 
 from suite import settings as suite_settings
-from suite.collection import Arranged, SeriesId, arrange, parametrize, series_of, slot_of, verdict_of
-from suite.config import ConfigError, Target
+from suite.canary import Canary
+from suite.collection import (
+    Arranged,
+    SeriesId,
+    arrange,
+    parametrize,
+    series_of,
+    slot_of,
+    verdict_of,
+    within_budget,
+)
+from suite.config import ConfigError, Sizes, Target
+from suite.drift import Drift
+from suite.files import Files
 from suite.gate import Judgement, Session
 from suite.gate.floor import noise_floor
 from suite.judging import Judge, wanted_again
+from suite.launching import Launching
+from suite.lossless import Answer, Answers
 from suite.measure import Measure
 from suite.outcomes import EXIT_RETRY
 from suite.plan import Slot, alternate
@@ -25,18 +39,31 @@ from suite.served import Served
 from suite.settings import Settings
 from suite.speculation import Speculation
 from suite.stored import Stored
+from suite.tables import Table, Tables
+from suite.trial import Trial
 
 MARKERS = (
     "perf: a scenario against a server (select with -m perf)",
     "activation: is speculation off unless asked for, and on when asked for",
+    "spellings: the same for every other way of asking",
     "decode: output tokens/s and time per output token",
-    "acceptance: acceptance length by kind of content",
+    "prefill: time to first token by context, and reuse of shared prefixes",
+    "acceptance: acceptance length by kind of content, temperature and context",
     "speedup: what MTP gains over the same server without it",
-    "arms(*names): the arms of suite.toml that a scenario is put to",
+    "depth: how many tokens to draft (a table to tune by)",
+    "lossless: does MTP change greedy answers",
+    "canary: are answers right at all",
+    "backends: which kernels start, answer rightly, and how fast (a table)",
+    "steadiness: does a server hold out and give back what it used",
+    "startup: time to ready by phase, memory, KV capacity",
+    "steptime: time of a step with acceptance held still",
+    "configuration: what is resolved and installed, against the baseline's",
+    "arms(*names): the arms of suite.toml that a scenario is put to; * stands for any text",
     "sized(**values): values for a sized argument instead of the budget's",
     "once: one launch an arm is enough: nothing here is averaged",
     "judges(*metrics): the metrics that are judged against the baseline when all launches are done",
     "ratio(metric, numerator, denominator): judge the ratio of two arms of this run",
+    "claims(metric, floor, otherwise, where): a floor, a key of the target, that holds whatever the baseline says",
 )
 
 plugin_key = pytest.StashKey["PerfPlugin"]()
@@ -71,6 +98,8 @@ class PerfPlugin:
         self.progress = Progress(config)
         self.broken_promise = False
         self.only_retry = False
+        self.tables = Tables()
+        self.noted: dict[str, Mapping[str, Answer]] = {}
         self._run: Run | None = None
 
     @cached_property
@@ -92,6 +121,14 @@ class PerfPlugin:
                 self.progress,
             )
         return self._run
+
+    @cached_property
+    def files(self) -> Files:
+        return Files(self.settings.suite, self.run.target, lambda: self.run.surroundings.host)
+
+    def facts(self, served: Served) -> dict[str, Any]:
+        """The subject of what is measured on a server: all that an upgrade may change."""
+        return self.stored.subject(self.run, served)
 
     @cached_property
     def stored(self) -> Stored:
@@ -119,9 +156,14 @@ class PerfPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if any(item.get_closest_marker("arms") for item in items):
-            self.arranged = arrange(items, self.settings.target, self.settings.sizes, self._decide)
-            items[:] = self.arranged.items
+        if not any(item.get_closest_marker("arms") for item in items):
+            return
+        kept, left_out = within_budget(items, self.settings.sizes)
+        if left_out:
+            told = ", ".join(f"{count} {kind}" for kind, count in left_out.items())
+            self.progress.say(f"budget {self.settings.budget} leaves out scenarios: {told} (see --budget)")
+        self.arranged = arrange(kept, self.settings.target, self.settings.sizes, self._decide)
+        items[:] = self.arranged.items
 
     def _decide(self, item: pytest.Item) -> None:
         series = item.stash[verdict_of]
@@ -186,6 +228,8 @@ class PerfPlugin:
         try:
             self._run.close()
         finally:
+            if self.tables.rows:
+                self.tables.save(self._run.directory / "tables.json")
             if not self.recording.empty:
                 self.stored.keep(self._run, self.judge)
             allure_files.write_environment(self.config, self.settings, self._run, {})
@@ -193,6 +237,8 @@ class PerfPlugin:
             session.exitstatus = EXIT_RETRY
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for line in self.tables.lines():
+            terminalreporter.write_line(line)
         if self._run is None or self.recording.empty:
             return
         terminalreporter.section("performance")
@@ -235,8 +281,51 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
     plugin = _plugin(request)
     allure_files.label(request.node)
     served = plugin.run.served(Slot(arm, launch))
+    served.files = plugin.files
     allure_files.attach_server(served)
     return served
+
+
+@pytest.fixture
+def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
+    """An attempt to launch this item's arm, which may fail and say why."""
+    plugin = _plugin(request)
+    allure_files.label(request.node)
+    return Launching(plugin.run, Slot(arm, launch), plugin.files)
+
+
+@pytest.fixture
+def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
+    """Questions with checkable answers, for this server."""
+    return Canary(server, _plugin(request).settings.sizes.canary_questions)
+
+
+@pytest.fixture
+def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
+    """This server's greedy answers, and those noted of other arms in this run."""
+    plugin = _plugin(request)
+    sizes = plugin.settings.sizes
+    return Answers(server, plugin.noted, sizes.lossless_prompts, sizes.max_tokens)
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    """A table shown at the end of the run; its title is the first line of the scenario's docstring."""
+    documented = (request.function.__doc__ or request.node.name).strip().splitlines()[0].rstrip(".")
+    return Table(_plugin(request).tables, documented)
+
+
+@pytest.fixture
+def sizes(request: pytest.FixtureRequest) -> Sizes:
+    """How much this budget measures."""
+    return _plugin(request).settings.sizes
+
+
+@pytest.fixture
+def baseline(request: pytest.FixtureRequest) -> Drift:
+    """What is resolved and installed now, against the newest baseline of this arm."""
+    plugin = _plugin(request)
+    return Drift(plugin.stored.store, plugin.facts)
 
 
 @pytest.fixture
@@ -248,13 +337,29 @@ def speculation(server: Served) -> Speculation:
 @pytest.fixture
 def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
     """Plays a workload for the budget's rounds and keeps every round for the verdict."""
+    return _measure_of(request, server)
+
+
+def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
     plugin = _plugin(request)
     series: SeriesId | None = request.node.stash.get(series_of, None)
     return Measure(
         plugin.run,
-        server,
+        served,
         plugin.recording,
         series,
         benchmark=lambda: request.getfixturevalue("benchmark"),
-        facts=lambda served: plugin.stored.subject(plugin.run, served),
+        facts=plugin.facts,
+    )
+
+
+@pytest.fixture
+def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> Trial:
+    """Tries this item's arm out, whether it starts or not."""
+    questions = _plugin(request).settings.sizes.canary_questions
+    return Trial(
+        launching,
+        target,
+        canary=lambda served: Canary(served, questions),
+        measure=lambda served: _measure_of(request, served),
     )

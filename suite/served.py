@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import pytest
+
+from suite import origins
 from suite.config import Arm, Target
-from suite.load import Endpoint
+from suite.files import Files
+from suite.load import Endpoint, Workload, cache, contexts
+from suite.outcomes import BrokenPromise
 from suite.plan import Slot
 from suite.probes import server as server_probe
 from suite.probes.errors import MetricsDisabled
 from suite.probes.server import Counters, ServerInfo
 from suite.recording import Played
 from suite.servers import Server
+from suite.steadiness import must_be_empty, must_be_idle
+from suite.witnesses import OnDisk
 
 
 @dataclass(eq=False)
@@ -25,6 +32,10 @@ class Served:
     server: Server
     played: dict[str, Played] = field(default_factory=dict)
     """What this launch has been asked and measured, so that no scenario asks it again."""
+    contexts: dict[int, Workload] = field(default_factory=dict)
+    """Long prompts by their tokens, as this server counts them."""
+    files: Files | None = None
+    """What can be read on its host."""
 
     @cached_property
     def info(self) -> ServerInfo:
@@ -39,15 +50,39 @@ class Served:
     @property
     def asks_for_speculation(self) -> bool:
         """Does this arm ask for speculation? Steps alone do not: SGLang ignores them."""
-        return "speculative-algorithm" in self.server.flags
+        return origins.asked_by(self.server.flags) is not None or self._asking_file is not None
 
     @property
     def asked(self) -> str:
         """The speculative part of what was asked, in words, for messages."""
-        if self.asks_for_speculation:
-            return f"--speculative-algorithm {self.server.flags['speculative-algorithm']} was given"
+        if flag := origins.asked_by(self.server.flags):
+            return f"--{flag} {self.server.flags[flag]} was given"
+        if self._asking_file:
+            return f"--config {self.server.flags['config']} holds {self._asking_file!r}"
         half = [f"--{name}" for name in self.server.flags if name.startswith("speculative-")]
         return "--speculative-algorithm was not given" + (f" (only {', '.join(half)})" if half else "")
+
+    @cached_property
+    def _config_text(self) -> str | None:
+        return self.files.config_text(self.server.flags) if self.files else None
+
+    @property
+    def _asking_file(self) -> str | None:
+        return origins.in_file(self._config_text) if self._config_text is not None else None
+
+    @cached_property
+    def origins(self) -> list[str]:
+        """Every place that could have switched speculation on in this server, a sentence each."""
+        plugins = self.files.plugins() if self.files else ()
+        sites = [site for site in (self.files.activations() if self.files else ()) if site not in plugins]
+        return origins.named(self.server.flags, self.server.env, self._config_text, plugins, sites)
+
+    @cached_property
+    def on_disk(self) -> OnDisk:
+        """What the checkpoint and the installed source say about speculation."""
+        if self.files is None:
+            return OnDisk(None, "not looked at", None, "not looked at")
+        return self.files.on_disk(str(self.server.flags["model-path"]))
 
     @cached_property
     def not_as_asked(self) -> list[str]:
@@ -65,6 +100,68 @@ class Served:
         if algorithm is not None and not self.asks_for_speculation:
             wrong.append(f"speculative_algorithm is {algorithm} although {self.asked}")
         return wrong
+
+    @property
+    def max_running_requests(self) -> int:
+        """How many requests it runs at once.
+
+        Raises:
+            BrokenPromise: it does not say.
+        """
+        limit = self.info.resolved.get("max_running_requests")
+        if not isinstance(limit, int):
+            raise BrokenPromise(
+                "/server_info does not say max_running_requests: pin it with --max-running-requests"
+            )
+        return limit
+
+    @property
+    def start_seconds(self) -> dict[str, float]:
+        """How long it took to be ready, and each phase of that; empty for a server that somebody else started."""
+        if self.server.ready_s is None:
+            return {}
+        phases = {name.replace(" ", "_"): seconds for name, seconds in (self.server.phases or {}).items()}
+        return {"ready_s": self.server.ready_s, **phases}
+
+    @property
+    def memory(self) -> dict[str, float | int | None]:
+        """Tokens that the KV cache holds, and what memory the server says it gave to weights and cache (GB)."""
+        usage = self.info.states[0].get("memory_usage") if self.info.states else None
+        told = usage if isinstance(usage, dict) else {}
+        return {
+            "kv_tokens": self.info.token_capacity,
+            "weights_gb": told.get("weight"),
+            "kv_cache_gb": told.get("kvcache"),
+        }
+
+    def needs_prefix_cache(self) -> None:
+        """Skip what cannot be seen where the prefix cache is off."""
+        if self.info.resolved.get("disable_radix_cache") is True:
+            pytest.skip(
+                "the prefix cache of this server is off (--disable-radix-cache): there is nothing to reuse"
+            )
+
+    def fill(self, share: float, clients: int) -> tuple[Workload, int]:
+        """Prompts, and a length of answers, with which ``clients`` hold ``share`` of the KV cache at their ends.
+
+        Raises:
+            BrokenPromise: the server does not say how much it holds.
+        """
+        capacity = self.info.token_capacity
+        if capacity is None:
+            raise BrokenPromise("/server_info does not say how many tokens the KV cache holds")
+        each = int(share * capacity / clients)
+        answer = max(32, each // 4)
+        prompt = each - answer
+        if prompt not in self.contexts:
+            self.contexts[prompt] = contexts.of_tokens(self.endpoint, prompt, prompts=1)
+        return self.contexts[prompt], answer
+
+    def must_give_everything_back(self, after: str) -> None:
+        """Assert that no request runs on and no KV cache stays in use once all clients are gone."""
+        must_be_idle(self.counters, after)
+        cache.flush(self.endpoint)
+        must_be_empty(self.counters, after)
 
     def counters(self) -> Counters | None:
         """The server's own counters now; ``None`` when it was started without ``--enable-metrics``."""

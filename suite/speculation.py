@@ -9,7 +9,7 @@ from suite.load import ClosedLoop, Round, Sampling, play, workloads
 from suite.outcomes import BrokenPromise
 from suite.probes.server import Counters
 from suite.served import Served
-from suite.witnesses import Witness, from_answers, from_counter, from_resolved, require
+from suite.witnesses import Witness, from_answers, from_counter, from_files, from_resolved, require
 
 REQUESTS = 2
 MAX_TOKENS = 96
@@ -63,15 +63,49 @@ class Speculation:
                 self._after.verify_calls if self._after else None,
                 counters_shown=self._after is not None,
             ),
+            from_files(self._served.asks_for_speculation, self._served.on_disk),
         ]
 
     def must_be_off(self) -> None:
-        """Assert that no witness saw any speculation."""
-        require(self.witnesses(), on=False, asked=self._served.asked)
+        """Assert that no witness saw any speculation; if one did, say where it can have come from."""
+        try:
+            require(self.witnesses(), on=False, asked=self._served.asked)
+        except BrokenPromise as error:
+            raise BrokenPromise(f"{error}\n{self._where_from()}") from None
 
     def must_be_on(self) -> None:
         """Assert that every witness who can tell saw speculation."""
         require(self.witnesses(), on=True, asked=self._served.asked)
+
+    @property
+    def ignored(self) -> list[str]:
+        """Speculative flags that were given and have no effect."""
+        if self._served.asks_for_speculation:
+            return []
+        return [name for name in self._served.server.flags if name.startswith("speculative-")]
+
+    def must_resolve_to(self, algorithm: str) -> None:
+        """Assert what the name that was given stands for."""
+        if self.algorithm != algorithm:
+            raise BrokenPromise(
+                f"{self._served.asked}, which resolved to {self.algorithm}, not to {algorithm}"
+            )
+
+    def must_come_from(self, origin: str) -> None:
+        """Assert that this suite finds and names where speculation comes from, where no flag asks for it."""
+        if not any(origin in place for place in self._served.origins):
+            raise BrokenPromise(
+                f"speculation comes with {origin}, but it was not found there\n{self._where_from()}"
+            )
+
+    def _where_from(self) -> str:
+        places = self._served.origins
+        if not places:
+            return (
+                "It comes from none of the flags, the --config file, the variables, plugins or source lines that "
+                "could be read: a changed default, a wrapper or a fork"
+            )
+        return "It can come from:\n" + "\n".join(f"  {place}" for place in places)
 
     def must_yield_more_than_one_token_a_step(self) -> None:
         """Assert that at least one draft was accepted: a server can speculate for ever in vain."""

@@ -10,11 +10,15 @@ from suite.outcomes import BrokenPromise
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """One source's word on speculation: ``True`` on, ``False`` off, ``None`` cannot tell, and its evidence."""
+    """One source's word on speculation: ``True`` on, ``False`` off, ``None`` cannot tell, and its evidence.
+
+    ``running`` ones speak of what the server does, the others of what files on its host make possible.
+    """
 
     name: str
     on: bool | None
     evidence: str
+    running: bool = True
 
     def __str__(self) -> str:
         word = {True: "on", False: "off", None: "cannot tell"}[self.on]
@@ -22,7 +26,7 @@ class Witness:
 
 
 def require(witnesses: Sequence[Witness], *, on: bool, asked: str) -> None:
-    """Every witness that can tell must say what was asked for, and at least one of behaviour must tell.
+    """Every witness that can tell must say what was asked for, and at least one of the running ones must tell.
 
     Args:
         witnesses: what each source says.
@@ -33,18 +37,22 @@ def require(witnesses: Sequence[Witness], *, on: bool, asked: str) -> None:
         BrokenPromise: a witness says otherwise; the text shows all of them.
     """
     told = [witness for witness in witnesses if witness.on is not None]
+    running = [witness for witness in told if witness.running]
     against = [witness for witness in told if witness.on is not on]
     every = "\n".join(f"  {witness}" for witness in witnesses)
     wanted, found = ("on", "off") if on else ("off", "on")
-    if against and len(against) == len(told):
-        raise BrokenPromise(f"MTP is {found} although {asked}: all witnesses agree\n{every}")
-    if against:
-        names = ", ".join(witness.name for witness in against)
-        raise BrokenPromise(
-            f"MTP should be {wanted} ({asked}), but the witnesses disagree: {names} says {found}\n{every}"
-        )
-    if not told:
+    if not running:
         raise BrokenPromise(f"MTP should be {wanted} ({asked}), but no witness can tell\n{every}")
+    if all(witness.on is not on for witness in running):
+        raise BrokenPromise(
+            f"MTP is {found} although {asked}: all witnesses of the running server agree\n{every}"
+        )
+    if against:
+        names = " and ".join(witness.name for witness in against)
+        says = "says" if len(against) == 1 else "say"
+        raise BrokenPromise(
+            f"MTP should be {wanted} ({asked}), but the witnesses disagree: {names} {says} {found}\n{every}"
+        )
 
 
 def from_resolved(algorithm: object, absent: bool) -> Witness:
@@ -86,3 +94,25 @@ def from_counter(before: float | None, after: float | None, *, counters_shown: b
         return Witness("counter", False, "/metrics has counters, but no spec_verify_calls_total")
     moved = after - (before or 0.0)
     return Witness("counter", moved > 0, f"spec_verify_calls_total moved by {moved:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """What the files on the host say: the checkpoint's MTP heads, and what could switch speculation on unasked.
+
+    ``heads``: held and declared, ``None`` if they disagree or nothing could be read. ``activations``: lines of the
+    installed source and plugins, ``None`` if it could not be read.
+    """
+
+    heads: bool | None
+    heads_evidence: str
+    activations: tuple[str, ...] | None
+    activations_evidence: str
+
+
+def from_files(asked: bool, found: OnDisk) -> Witness:
+    """The files: a server can speculate only with MTP heads; unasked only if something on the host switches it on."""
+    if asked:
+        return Witness("checkpoint", found.heads, found.heads_evidence, running=False)
+    on = False if found.activations == () else None
+    return Witness("installed source", on, found.activations_evidence, running=False)

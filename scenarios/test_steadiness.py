@@ -1,0 +1,31 @@
+"""Does a server hold out: for long, above its limits, with hardly any cache left, and when clients hang up?"""
+
+import pytest
+
+pytestmark = [pytest.mark.perf, pytest.mark.steadiness, pytest.mark.once]
+
+
+@pytest.mark.arms("mtp-off", "mtp-on")
+def test_speed_holds(measure, server, sizes):
+    """A long run with more clients than the server runs at once: no window may fade or dip."""
+    clients = server.max_running_requests + 8
+    measure.steadily("code", concurrency=clients, seconds=sizes.steady_s, max_tokens=64).must_hold()
+    server.must_give_everything_back("a long run")
+
+
+@pytest.mark.arms("mtp-small-cache")
+def test_acceptance_holds_in_a_full_cache(measure, server, sizes, target):
+    """Clients that fill 90 % of the KV cache: acceptance must not collapse in any window."""
+    prompt, answer = server.fill(0.9, clients=8)
+    run = measure.steadily(prompt, concurrency=8, seconds=sizes.steady_s, max_tokens=answer)
+    run.must_accept(target.acceptance_floor)
+    server.must_give_everything_back("a run with a full cache")
+
+
+@pytest.mark.arms("mtp-on")
+def test_nothing_is_left_of_clients_that_hang_up(measure, server):
+    """Clients who hang up in the middle of an answer leave no request running and no cache in use."""
+    assert measure.leave_early("code", clients=8, after_s=0.5) > 0, (
+        "every client was answered before it could hang up"
+    )
+    server.must_give_everything_back("eight clients hung up")

@@ -1,0 +1,31 @@
+"""What is resolved and installed, against the newest baseline of the same arm: a finding, and a likely cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from suite.gate import BaselineStore
+from suite.probes import server as server_probe
+from suite.served import Served
+
+
+class Drift:
+    """Compares a server with what the target's baselines were recorded on."""
+
+    def __init__(self, store: BaselineStore, facts: Callable[[Served], dict[str, Any]]) -> None:
+        self._store = store
+        self._facts = facts
+
+    def since(self, served: Served) -> list[str] | None:
+        """What has changed, a line each, most telling first; ``None`` where this arm has no baseline."""
+        stored, _ = self._store.all()
+        of_arm = [
+            baseline.current
+            for baseline in stored
+            if baseline.arm == served.slot.arm and not baseline.derived_from
+        ]
+        if not of_arm:
+            return None
+        newest = max(of_arm, key=lambda session: session.started_at)
+        return server_probe.drift(newest.subject, self._facts(served))

@@ -1,0 +1,52 @@
+"""An attempt to launch an arm that may fail: not every backend starts, and some arms must not."""
+
+from __future__ import annotations
+
+from suite import metrics
+from suite.files import Files
+from suite.outcomes import ArmUnavailable, BrokenPromise
+from suite.plan import Slot
+from suite.run import Run
+from suite.served import Served
+from suite.servers import LaunchFailed
+from suite.speculation import Speculation
+
+DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
+
+
+class Launching:
+    """One slot, launched when first asked for."""
+
+    def __init__(self, run: Run, slot: Slot, files: Files) -> None:
+        self._run = run
+        self._slot = slot
+        self._files = files
+
+    def attempt(self) -> Served | LaunchFailed | ArmUnavailable:
+        """The server if it came up, otherwise why it did not."""
+        try:
+            served = self._run.served(self._slot)
+        except (LaunchFailed, ArmUnavailable) as error:
+            return error
+        served.files = self._files
+        return served
+
+    def must_be_refused_for_its_draft(self) -> None:
+        """Assert that the server does not start, and that its own words name the draft.
+
+        Raises:
+            BrokenPromise: it starts, or fails for something else.
+        """
+        outcome = self.attempt()
+        if isinstance(outcome, Served):
+            accepted = metrics.acceptance(Speculation(outcome).answers)
+            length = "unknown" if accepted.length is None else f"{accepted.length:.3f}"
+            raise BrokenPromise(
+                f"SGLang {outcome.info.version} starts with {outcome.asked.removesuffix(' was given')} on a checkpoint "
+                f"without MTP heads ({outcome.on_disk.heads_evidence}); its draft is of random weights, acceptance "
+                f"length {length}. Nothing but acceptance tells: check the checkpoint before it is deployed"
+            )
+        if not any(word in str(outcome).lower() for word in DRAFT_WORDS):
+            raise BrokenPromise(
+                f"it does not start, but for another reason than its missing MTP heads: {outcome}"
+            )

@@ -1,0 +1,56 @@
+"""Where speculation can come from when no flag asks for it: every way that this server was given is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from suite.flags import Flags, canonical
+
+SWITCH = "speculative-algorithm"
+VARIABLES = ("SGLANG_PLUGINS", "SGLANG_PLATFORM", "SGLANG_SPECULATIVE_ALGORITHM")
+"""Variables by which code of others is loaded into a server, or that a wrapper may read (DOMAIN: ``sglang.srt.plugins``)."""
+
+
+def asked_by(flags: Flags) -> str | None:
+    """The flag by which a command line asks for speculation, as it is written; argparse takes shortened ones.
+
+    ``--speculative-al`` and longer beginnings are the switch: shorter ones fit other flags as well.
+    """
+    least = len("speculative-al")
+    return next((name for name in flags if SWITCH.startswith(name) and len(name) >= least), None)
+
+
+def in_file(text: str) -> str | None:
+    """The line of a ``--config`` file that asks for speculation, or ``None``."""
+    for line in text.splitlines():
+        key, colon, value = line.split("#")[0].partition(":")
+        if colon and value.strip() and canonical(key.strip()) == SWITCH:
+            return line.strip()
+    return None
+
+
+def named(
+    flags: Flags,
+    env: Mapping[str, str],
+    config_text: str | None,
+    plugins: Sequence[str] = (),
+    sites: Sequence[str] = (),
+) -> list[str]:
+    """Every place that could have switched speculation on, a sentence each.
+
+    Args:
+        flags: the command line.
+        env: the variables that were set for the server.
+        config_text: what its ``--config`` file holds, if it has one that could be read.
+        plugins: entry points of installed packages that SGLang loads.
+        sites: lines of the installed source that give ``speculative_algorithm`` a value by themselves.
+    """
+    found = []
+    if flag := asked_by(flags):
+        found.append(f"the flag --{flag} {flags[flag]}")
+    if config_text is not None and (line := in_file(config_text)):
+        found.append(f"the file of --config {flags['config']}: {line!r}")
+    found += [f"the variable {name}={env[name]}" for name in VARIABLES if env.get(name)]
+    found += [f"the plugin {plugin}" for plugin in plugins]
+    found += [f"the source, {site}" for site in sites]
+    return found
