@@ -51,6 +51,7 @@ def write(path: str | None, state: dict[str, Any]) -> None:
     if path is None:
         return
     part = Path(f"{path}.{os.getpid()}.part")
+    part.parent.mkdir(parents=True, exist_ok=True)
     part.write_text(json.dumps(state))
     os.replace(part, path)
 
