@@ -84,11 +84,12 @@ RULES: tuple[Rule, ...] = (
         lambda signs: signs.code == 1 and len(signs.lines) < 30,
     ),
     _rule(
-        r"Unable to find image|pull access denied|manifest unknown|could not select device driver"
-        r"|unknown or invalid runtime|Error: short-name|no such image",
+        r"pull access denied|manifest unknown|could not select device driver|unknown or invalid runtime"
+        r"|short-name|[Nn]o such image|Error response from daemon|Cannot connect to the",
         errors.CannotStart,
         "the container engine cannot start this image: {line}",
         "Check image and gpus in [targets.NAME.launch] by hand with the command above.",
+        lambda signs: bool(signs.first_command) or signs.code == 125,
     ),
     _rule(
         r"num.nextn_predict_layers is not in the config|not found in MTP model|Unexpected MTP weight",

@@ -60,6 +60,7 @@ class Keeper:
         self._say = say
         self._noise: list[str] = []
         self._undone: list[str] = []
+        self._launches = 0
         self._sending = threading.Lock()
         self._closing = threading.Event()
         self.token = secrets.token_hex(8)
@@ -126,7 +127,7 @@ class Keeper:
             parent=os.getpid() if self._host.is_local else None,
             silence_s=None if self._host.is_local else SILENCE_S,
         )
-        self.python = answer["python"]
+        self.pid: int = answer["pid"]
 
     def ask(self, event: str, timeout_s: float, **command: Any) -> dict[str, Any]:
         """Send a command and wait for the event that answers it.
@@ -209,16 +210,21 @@ class Keeper:
             )
         return KeeperFailed("the keeper on this machine is gone", noise)
 
-    def launch(self, spec: Mapping[str, Any]) -> int:
+    def next_token(self) -> str:
+        """A name for the next launch that no other has, on this host or elsewhere."""
+        self._launches += 1
+        return f"{self.token}-{self._launches}"
+
+    def launch(self, token: str, spec: Mapping[str, Any]) -> int:
         """Start a server; its process number. ``spec`` is described in ``on_host/job.py``.
 
         Raises:
             CannotStart: the first program, or the directory to start it in, is not there.
         """
         self.exit = None
-        log = f"{self.directory}/{self.token}.log"
+        log = f"{self.directory}/{token}.log"
         try:
-            answer = self.ask("started", 60.0, do="launch", token=self.token, log=log, **spec)
+            answer = self.ask("started", 60.0, do="launch", token=token, log=log, **spec)
         except KeeperFailed as failure:
             raise CannotStart(failure.summary) from None
         return int(answer["pid"])

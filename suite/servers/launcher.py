@@ -49,10 +49,10 @@ class Node:
         if self.log is not None:
             self.log.write(text)
 
-    def launch(self, plan: Plan, log: LogCopy, where: Mapping[str, object]) -> None:
+    def launch(self, token: str, plan: Plan, log: LogCopy, where: Mapping[str, object]) -> None:
         """Start a server there. Raises as :meth:`Keeper.launch`."""
         self.log, self.plan = log, plan
-        self.pid = self.keeper.launch({**plan.spec(), **where})
+        self.pid = self.keeper.launch(token, {**plan.spec(), **where})
 
     def evidence(self) -> Evidence:
         """What every failure of this node shows."""
@@ -112,7 +112,7 @@ class Launcher:
         self._say = say
         self._way_for = way_for
         self._wait_s = wait_s
-        self._nodes: list[Node] = []
+        self.nodes: list[Node] = []
         self._ways: list[Way] = []
         self._server: Server | None = None
         self._stack = ExitStack()
@@ -140,7 +140,7 @@ class Launcher:
             wait_s=self._wait_s,
         )
         stack.callback(node.keeper.close)
-        self._nodes.append(node)
+        self.nodes.append(node)
         self._ways.append(way)
 
     def __exit__(
@@ -169,12 +169,12 @@ class Launcher:
 
     def _start(self, arm: config.Arm, begun: float) -> Server:
         flags, env = self._flags(arm), self.target.arm_env(arm)
-        ports = [self._port(node, rank) for rank, node in enumerate(self._nodes)]
-        for rank, node in enumerate(self._nodes):
+        ports = [self._port(node, rank) for rank, node in enumerate(self.nodes)]
+        for rank, node in enumerate(self.nodes):
             placed = flags.merge({"host": self.target.bind, "port": ports[rank]})
             placed = placed.merge(self._between_nodes(rank, flags))
             self._launch(node, rank, arm, placed, env)
-        first = self._nodes[0]
+        first = self.nodes[0]
         base_url = f"http://127.0.0.1:{first.host.forward(ports[0], _reachable(self.target.bind))}"
         api_key = str(flags["api-key"]) if "api-key" in flags else None
         self._await_ready(arm, base_url, api_key, begun)
@@ -241,40 +241,47 @@ class Launcher:
 
     def _between_nodes(self, rank: int, flags: Flags) -> dict[str, str | int]:
         """The flags by which the ranks of a launch over several hosts find one another."""
-        if len(self._nodes) == 1:
+        if len(self.nodes) == 1:
             return {}
         if "dist-init-addr" not in flags and rank == 0:
-            port = self._nodes[0].keeper.ask("port", 30.0, do="port", bind="0.0.0.0", port=None)["port"]
-            self._meeting = f"{self._nodes[0].host.address}:{port}"
+            port = self.nodes[0].keeper.ask("port", 30.0, do="port", bind="0.0.0.0", port=None)["port"]
+            self._meeting = f"{self.nodes[0].host.address}:{port}"
         address = str(flags["dist-init-addr"]) if "dist-init-addr" in flags else self._meeting
-        return {"nnodes": len(self._nodes), "node-rank": rank, "dist-init-addr": address}
+        return {"nnodes": len(self.nodes), "node-rank": rank, "dist-init-addr": address}
 
     def _launch(self, node: Node, rank: int, arm: config.Arm, flags: Flags, env: Mapping[str, str]) -> None:
         name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
         node.clock = PhaseClock()
         log = LogCopy(self.log_dir / f"{name}.log", _secrets(flags, env, node.host), node.clock.read)
-        asked = Asked(flags, env, node.keeper.token, self.target.name, arm.name)
+        asked = Asked(flags, env, node.keeper.next_token(), self.target.name, arm.name)
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
-        node.launch(self._ways[rank].plan(asked), log, where)
+        node.launch(asked.token, self._ways[rank].plan(asked), log, where)
 
     def _await_ready(self, arm: config.Arm, base_url: str, api_key: str | None, begun: float) -> None:
         watch = ReadyWatch(base_url, api_key)
         said = self._say_progress(arm, ("", 0.0))
         try:
             while not watch.ready.wait(0.05):
-                for node in self._nodes:
+                for node in self.nodes:
                     if failure := node.failure() or node.hopeless():
                         raise failure
                 self._check_deadlines(watch, begun)
                 said = self._say_progress(arm, said)
         finally:
             watch.stop()
-        for node in self._nodes:
+        self._await_log()
+
+    def _await_log(self, limit_s: float = 2.0) -> None:
+        """Take in what the log says up to here; an engine hands it on a little later."""
+        deadline = time.monotonic() + limit_s
+        while not self.nodes[0].clock.said_ready and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for node in self.nodes:
             node.keeper.calm()
             node.clock.finish()
 
     def _check_deadlines(self, watch: ReadyWatch, begun: float) -> None:
-        clock = self._nodes[0].clock
+        clock = self.nodes[0].clock
         timeouts = self.target.timeouts
         limit_s = timeouts.phase_s.get(clock.current)
         if limit_s is not None and clock.in_phase_s > limit_s:
@@ -287,18 +294,18 @@ class Launcher:
             f"{what}; {watch.last}",
             f"It hangs, or needs longer: see its last lines; "
             f"the limit is {key} in [targets.{self.target.name}.timeouts].",
-            self._nodes[0].evidence(),
+            self.nodes[0].evidence(),
         )
 
     def _say_progress(self, arm: config.Arm, said: tuple[str, float]) -> tuple[str, float]:
-        clock, now = self._nodes[0].clock, time.monotonic()
+        clock, now = self.nodes[0].clock, time.monotonic()
         if clock.current == said[0] and now - said[1] < SAY_EVERY_S:
             return said
         self._say(f"launching {arm.name} ... {clock.said()}")
         return clock.current, now
 
     def _check(self) -> None:
-        for node in self._nodes:
+        for node in self.nodes:
             if failure := node.failure():
                 raise ServerDied(
                     f"the server on {node.host.name} died: {failure.summary}",
@@ -318,7 +325,7 @@ class Launcher:
         """End what runs on every node, the last rank first; one that fails does not spare the others."""
         results: list[Ended] = []
         with ExitStack() as stack:
-            for node in self._nodes:
+            for node in self.nodes:
                 stack.callback(self._end_into, node, results)
         return results[-1]
 

@@ -23,6 +23,7 @@ _ENTERS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Capture .*graph.* begin", re.IGNORECASE), GRAPHS),
     (re.compile(r"Application startup complete|Uvicorn running on"), WARM_UP),
 )
+_READY = "The server is fired up and ready to roll!"
 _OTHER_RANK = re.compile(r"\b(?:TP|PP|DP|EP)(?!0\b)\d+\b")
 _PERCENT = re.compile(r"(\d{1,3})%(?: Completed)?\s*\|")
 
@@ -36,6 +37,7 @@ class PhaseClock:
         self._spent: dict[str, float] = {}
         self._weights_seen = False
         self._over = False
+        self.said_ready = False
         self.current = STARTING
         self.percent: int | None = None
 
@@ -43,6 +45,7 @@ class PhaseClock:
         """Take in a line of the log. Lines of ranks other than the first repeat what the first one says."""
         if self._over or (len(line) < 2000 and _OTHER_RANK.search(line[:80])):
             return
+        self.said_ready |= _READY in line
         for pattern, phase in _ENTERS:
             if pattern.search(line):
                 if phase == WEIGHTS and self._weights_seen:

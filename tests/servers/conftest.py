@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -131,3 +133,48 @@ def run_suite_in(directory: Path, code: str) -> list[str]:
     path = directory / f"other_run_{os.urandom(4).hex()}.py"
     path.write_text(head + code)
     return [sys.executable, str(path)]
+
+
+class StandinDaemon:
+    """The running stand-in of dockerd and systemd."""
+
+    def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
+        self.directory = directory
+        self.process = process
+        (directory / "units").mkdir()
+
+    def orders(self, do: str) -> list[dict[str, Any]]:
+        """What clients asked for so far."""
+        journal = self.directory / "journal.jsonl"
+        lines = journal.read_text().splitlines() if journal.exists() else []
+        return [order for order in map(json.loads, lines) if order["do"] == do]
+
+    def systemctl(self, *words: str) -> str:
+        done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    def write_unit(self, name: str, service: str, command: list[str] | None = None) -> None:
+        (self.directory / "units" / name).write_text(f"[Unit]\nDescription=x\n[Service]\n{service}\n")
+        if command:
+            (self.directory / "units" / f"{name}.json").write_text(json.dumps(command))
+
+
+@pytest.fixture
+def daemon(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StandinDaemon]:
+    """dockerd and systemd, with their clients first on the PATH."""
+    directory = tmp_path_factory.mktemp("d")
+    monkeypatch.setenv("STANDIN_DAEMON", str(directory))
+    monkeypatch.setenv("PATH", f"{STANDINS / 'bin'}:{os.environ['PATH']}")
+    process = subprocess.Popen(
+        [sys.executable, str(STANDINS / "daemon.py"), str(directory)], start_new_session=True
+    )
+    try:
+        assert wait_until(lambda: (directory / "socket").exists())
+        yield StandinDaemon(directory, process)
+    finally:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.wait()
