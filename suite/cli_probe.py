@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import sys
+import textwrap
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -63,12 +67,17 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     suite = config.load(arguments.suite_config)
     target = suite.target(arguments.target)
     print(f"target {target.name}: {target.description or target.model}\n")
-    worst = 0
+    counted = Counter[str]()
     for line in _baseline_last(examine(suite, target), suite, target, arguments.baselines):
         _print(line)
-        worst = max(worst, 1 if line.status == "problem" else 0)
-    print("\nfit to be measured" if not worst else "\nnot fit to be measured: see the problems above")
-    return worst
+        counted[line.status] += 1
+    print(f"\n{_verdict(counted['problem'], counted['warning'])}")
+    return 1 if counted["problem"] else 0
+
+
+def _verdict(problems: int, warnings: int) -> str:
+    aside = f", with {warnings} warnings" if warnings else ""
+    return f"not fit to be measured: {problems} problems" if problems else f"fit to be measured{aside}"
 
 
 def _baseline_last(lines: Iterable[Line], suite: Suite, target: Target, directory: Path) -> Iterable[Line]:
@@ -85,9 +94,15 @@ def _baseline_last(lines: Iterable[Line], suite: Suite, target: Target, director
 
 
 def _print(line: Line) -> None:
-    print(f"{line.status:8} {line.what:{_WIDTH}} {line.said}", flush=True)
+    """On a terminal wrapped under its own column; elsewhere one line each, for grep."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    under = " " * (_WIDTH + 10)
+    lines = textwrap.wrap(line.said, max(40, columns - len(under)), break_on_hyphens=False) or [""]
+    print(f"{line.status:8} {line.what:{_WIDTH}} {lines[0]}", flush=True)
+    for more in lines[1:]:
+        print(under + more, flush=True)
     if line.todo:
-        print(f"{'':8} {'':{_WIDTH}} -> {line.todo}", flush=True)
+        print(f"{under}-> {line.todo}", flush=True)
 
 
 def run_sglang(arguments: argparse.Namespace) -> int:

@@ -62,6 +62,7 @@ class ServerArgs:
         parser.add_argument("--speculative-algorithm")
         parser.add_argument("--speculative-num-steps", type=int)
         parser.add_argument("--speculative-draft-model-path")
+        parser.add_argument("--config")
 """
 
 CONSTRUCTED = (
@@ -75,6 +76,10 @@ def prepare_server_args(argv):
     print("noise on standard output")
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
+    if "--config" in argv:
+        place = argv.index("--config")
+        name, value = open(argv[place + 1]).read().split()
+        argv = ["--" + name.rstrip(":"), value, *argv[:place], *argv[place + 2 :]]
     given = parser.parse_args(argv)
     return ServerArgs(given.model_path, given.speculative_algorithm, given.speculative_num_steps)
 """

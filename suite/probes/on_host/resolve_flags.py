@@ -66,8 +66,13 @@ def resolved(argv: list[str]) -> Outcome:
     refused = _refused(lambda: _parse(module, argv))
     if refused:
         return refused
+    made: list[Any] = []
     try:
-        args = module.prepare_server_args(argv)
+        # again argparse: what a --config file holds is only known now
+        refused = _refused(lambda: made.append(module.prepare_server_args(argv)), SystemExit)
+        if refused:
+            return refused
+        args = made[0]
         if hasattr(args, "resolve_once"):  # 0.5.20 and later: construction alone leaves what was asked
             args.resolve_once()
         return {"stage": "done", "settings": _settings(args)}
@@ -93,20 +98,18 @@ def simulated(argv: list[str]) -> Outcome:
         return {"stage": "resolve", "error": _said(error)}
 
 
-def _refused(parse: Callable[[], object]) -> Outcome | None:
-    """What argparse said when it ended the program, or ``None``."""
+def _refused(
+    parse: Callable[[], object], catch: type[BaseException] | tuple[type[BaseException], ...] = BaseException
+) -> Outcome | None:
+    """What argparse said when it ended the program, or ``None``; only exceptions of ``catch`` are a refusal."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             parse()
-    except SystemExit:
+    except catch as error:
         lines = [line.strip() for line in said.getvalue().splitlines() if line.strip()]
-        return {
-            "stage": "parse",
-            "error": (lines or ["the command line was refused without a word"])[-1][:1000],
-        }
-    except BaseException as error:
-        return {"stage": "parse", "error": _said(error)}
+        ended = isinstance(error, SystemExit) and lines
+        return {"stage": "parse", "error": lines[-1][:1000] if ended else _said(error)}
     return None
 
 
