@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,7 @@ MARKERS = (
 )
 
 plugin_key = pytest.StashKey["PerfPlugin"]()
+served_key = pytest.StashKey[Served]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -167,8 +169,7 @@ class PerfPlugin:
 
     def _decide(self, item: pytest.Item) -> None:
         series = item.stash[verdict_of]
-        verdicts = self.judge.verdicts(series)
-        allure_files.attach_verdicts(verdicts)
+        allure_files.attach_verdicts(self.judge.verdicts(series))
         self.judge.decide(series)
 
     # ------------------------------------------------------------------ running
@@ -206,6 +207,29 @@ class PerfPlugin:
         order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}
         return sorted(wanted, key=lambda item: order[item.stash[slot_of]])
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if slot_of in item.stash or verdict_of in item.stash:
+            allure_files.label(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        try:
+            yield
+        finally:
+            self._attach(item)
+
+    def _attach(self, item: pytest.Item) -> None:
+        """The server's life and the samples, whether the item ended well or not."""
+        served = item.stash.get(served_key, None)
+        if served is None:
+            return
+        allure_files.attach_server(served)
+        series = item.stash.get(series_of, None)
+        played = self.recording.played(series, served.slot.launch) if series else None
+        if played is not None:
+            allure_files.attach_played(played)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -232,9 +256,15 @@ class PerfPlugin:
                 self.tables.save(self._run.directory / "tables.json")
             if not self.recording.empty:
                 self.stored.keep(self._run, self.judge)
-            allure_files.write_environment(self.config, self.settings, self._run, {})
+            self._write_allure(self._run)
         if exitstatus == pytest.ExitCode.TESTS_FAILED and self.only_retry and not self.broken_promise:
             session.exitstatus = EXIT_RETRY
+
+    def _write_allure(self, run: Run) -> None:
+        directory = self.config.getoption("allure_report_dir", default=None)
+        if directory:
+            judgement = None if self.recording.empty else self.judge.judgement()
+            allure_files.write_run(Path(directory), run, judgement, run.surroundings.subject())
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for line in self.tables.lines():
@@ -279,10 +309,9 @@ def target(request: pytest.FixtureRequest) -> Target:
 def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
     """The server of this item's arm and launch, shared with the other items that need the same launch."""
     plugin = _plugin(request)
-    allure_files.label(request.node)
     served = plugin.run.served(Slot(arm, launch))
     served.files = plugin.files
-    allure_files.attach_server(served)
+    request.node.stash[served_key] = served
     return served
 
 
@@ -290,7 +319,6 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
 def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
     """An attempt to launch this item's arm, which may fail and say why."""
     plugin = _plugin(request)
-    allure_files.label(request.node)
     return Launching(plugin.run, Slot(arm, launch), plugin.files)
 
 

@@ -82,6 +82,10 @@ class Recording:
         """Keep what was played for a series in one of its launches."""
         self._played.setdefault(series, {})[launch] = played
 
+    def played(self, series: SeriesId, launch: int) -> Played | None:
+        """What was played for a series in one of its launches, if anything was."""
+        return self._played.get(series, {}).get(launch)
+
     def series(self) -> list[Series]:
         """All series as the gate judges them: measured ones, and the ratios of two arms in place of their parts."""
         measured = {name: self._series(name) for name in self._played}
