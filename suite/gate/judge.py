@@ -133,7 +133,7 @@ class _Case:
     def _recorded(self) -> dict[tuple[str, str], set[str]]:
         depth = {where: len(series.launches) for where, series in self.series.items()}
         return {
-            where: set().union(*(_measured(s.launches[: depth[where]]) for s in baseline.sessions))
+            where: set().union(*(_measured(s.launches[: depth[where] or None]) for s in baseline.sessions))
             for where, baseline in self.found.baselines.items()
             if where in depth
         }
