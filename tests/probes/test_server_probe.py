@@ -215,6 +215,28 @@ def test_fewer_running_requests_than_asked_for_is_a_difference() -> None:
     assert "3 requests" in str(found[0])
 
 
+def test_less_room_for_tokens_than_asked_for_is_a_difference() -> None:
+    assert server_probe.took_effect(Flags({"max-total-tokens": "8192"}), made()) == []
+    found = server_probe.took_effect(Flags({"max-total-tokens": "20000"}), made(max_total_tokens=20000))
+    assert "8192 tokens" in str(found[0])
+
+
+def test_an_abbreviated_flag_is_compared_as_the_one_it_stands_for() -> None:
+    asked = Flags({"speculative-algo": "NEXTN", "attention-b": "triton"})
+    assert {d.flag for d in server_probe.took_effect(asked, recorded("0.5.23-off"))} == {
+        "speculative-algo",
+        "attention-b",
+    }
+    assert [d.flag for d in server_probe.took_effect(asked, made(attention_backend="triton"))] == []
+
+
+def test_text_that_became_a_record_is_a_note() -> None:
+    asked = Flags({"lora-paths": "a=/x"})
+    info = made(lora_paths=[{"lora_name": "a", "lora_path": "/x"}])
+    assert server_probe.took_effect(asked, info) == []
+    assert "cannot be compared" in str(server_probe.adjustments(asked, info)[0])
+
+
 def test_a_secret_flag_is_never_compared_and_never_shown() -> None:
     asked = Flags({"api-key": "sk-hidden"})
     everything = [*server_probe.took_effect(asked, made()), *server_probe.adjustments(asked, made())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,17 +53,27 @@ def adjustments(asked: Flags, info: ServerInfo) -> list[Difference]:
 def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, Difference]]:
     """Each finding, and whether it is a failure."""
     for flag, value in asked.items():
-        if flag in _ELSEWHERE:
+        whole = _whole(flag, info)
+        if whole in _ELSEWHERE:
             continue
-        if flag.startswith("speculative-"):
-            finding = _speculative(flag, value, asked, info)
-        elif flag == "max-running-requests":
-            finding = _running_requests(flag, value, info)
+        if whole.startswith("speculative-"):
+            finding = _speculative(whole, value, info)
+        elif whole in _ROOM:
+            finding = _plain(whole, value, info) or _ROOM[whole](value, info)
         else:
-            finding = _plain(flag, value, info)
+            finding = _plain(whole, value, info)
         if finding is not None:
             serious, resolved, sentence = finding
             yield serious, Difference(flag, value, resolved, f"{_shown(flag, value)}: {sentence}")
+
+
+def _whole(flag: str, info: ServerInfo) -> str:
+    """``flag`` in full, where argparse would have taken it for a beginning: the one setting that starts so."""
+    setting = names.setting_of(flag)
+    if setting in info.resolved or names.other_names(setting):
+        return flag
+    fitting = {name.partition(".")[0] for name in info.resolved if name.startswith(setting)}
+    return fitting.pop().replace("_", "-") if len(fitting) == 1 else flag
 
 
 _Finding = tuple[bool, Any, str] | None
@@ -80,6 +90,8 @@ def _plain(flag: str, value: FlagValue, info: ServerInfo) -> _Finding:
     resolved = info.resolved[setting]
     if _same(wanted, resolved):
         return None
+    if _of_another_shape(wanted, resolved):
+        return False, resolved, f"is kept as {_text(resolved)}, which cannot be compared"
     if str(wanted).lower() == "auto":
         return False, resolved, f"resolved to {resolved}"
     return True, resolved, f"did not take effect: {setting} is {_text(resolved)}"
@@ -104,7 +116,7 @@ def _setting(flag: str, value: FlagValue, info: ServerInfo) -> tuple[str | None,
     return None, value
 
 
-def _speculative(flag: str, value: FlagValue, asked: Flags, info: ServerInfo) -> _Finding:
+def _speculative(flag: str, value: FlagValue, info: ServerInfo) -> _Finding:
     speculation = info.speculation
     if not speculation.known:
         return False, None, "/server_info reports no speculative_algorithm, so this cannot be checked"
@@ -132,16 +144,28 @@ def _algorithm(wanted: str, resolved: str | None) -> _Finding:
     return True, resolved, f"did not take effect: speculative_algorithm is {resolved}"
 
 
-def _running_requests(flag: str, value: FlagValue, info: ServerInfo) -> _Finding:
-    finding = _plain(flag, value, info)
-    if finding is not None:
-        return finding
-    effective = [s.get("effective_max_running_requests_per_dp") for s in info.states]
-    counts = [count for count in effective if isinstance(count, int)]
+def _running_requests(value: FlagValue, info: ServerInfo) -> _Finding:
+    """The setting stays as asked where memory leaves room for fewer."""
+    counts = [state.get("effective_max_running_requests_per_dp") for state in info.states]
+    room = sum(count for count in counts if isinstance(count, int))
     wanted = _number(value)
-    if wanted is None or not counts or sum(counts) >= wanted:
+    if wanted is None or not room or room >= wanted:
         return None
-    return True, sum(counts), f"did not take effect: memory leaves room for {sum(counts)} requests at once"
+    return True, room, f"did not take effect: memory leaves room for {room} requests at once"
+
+
+def _total_tokens(value: FlagValue, info: ServerInfo) -> _Finding:
+    """As for requests; a little less is the rounding to whole pages."""
+    wanted, room = _number(value), info.token_capacity
+    if wanted is None or room is None or room >= 0.95 * wanted:
+        return None
+    return True, room, f"did not take effect: memory leaves room for {room} tokens"
+
+
+_ROOM: dict[str, Callable[[FlagValue, ServerInfo], _Finding]] = {
+    "max-running-requests": _running_requests,
+    "max-total-tokens": _total_tokens,
+}
 
 
 def _same(wanted: Any, resolved: Any) -> bool:
@@ -162,6 +186,12 @@ def _same(wanted: Any, resolved: Any) -> bool:
     return str(wanted).lower() == str(resolved).lower() or (
         isinstance(resolved, str) and _json(wanted) is not None and _json(wanted) == _json(resolved)
     )
+
+
+def _of_another_shape(wanted: Any, resolved: Any) -> bool:
+    """Was text read into a record (``NAME=PATH`` into a table)? Then only SGLang knows whether it is the same."""
+    records = resolved if isinstance(resolved, list) else [resolved]
+    return any(isinstance(record, dict) for record in records) and not isinstance(_json(wanted), dict | list)
 
 
 def _truth(value: Any) -> bool | None:
