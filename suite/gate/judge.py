@@ -270,9 +270,9 @@ class _Reading:
     def estimate(self) -> Estimate:
         relative = self.relative()
         direction = sign(self.rule)
-        as_change = [math.expm1(direction * x) for x in self.interval(relative)]
+        as_change = [_relative(direction * x) for x in self.interval(relative)]
         value = self.case.alone(self.key).value
-        raw = math.expm1(direction * self.at(self.decision.change))
+        raw = _relative(direction * self.at(self.decision.change))
         return Estimate(
             label=self.rule.label,
             unit=self.rule.unit,
@@ -283,7 +283,7 @@ class _Reading:
             ci_high=round_value(max(as_change[1:])),
             relative=relative,
             raw_change=round_value(raw),
-            sdc=round_value(abs(math.expm1(direction * self.at(self.decision.sdc)))),
+            sdc=round_value(abs(_relative(direction * self.at(self.decision.sdc)))),
         )
 
     def verdict(self, look: int) -> Verdict:
@@ -323,7 +323,7 @@ class _Reading:
         d, margin = self.decision, f"{100 * self.rule.margin:g} %"
         sessions = int(self.at(d.sessions))
         if self.at(d.by_common) and word in ("regression", "improvement"):
-            return f"common to all arms ({percent(abs(math.expm1(self.at(d.common))))[1:]}): the build or the machine"
+            return f"common to all arms ({percent(abs(_relative(self.at(d.common))))[1:]}): the build or the machine"
         if word in ("regression", "improvement"):
             p = self.at(d.p_worse if word == "regression" else d.p_better)
             return (
@@ -332,7 +332,7 @@ class _Reading:
         if word == "pass":
             return f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %), {sessions} baseline sessions"
         if self.at(d.common_shift):
-            return f"common shift: all arms moved by about {percent(abs(math.expm1(self.at(d.common))))[1:]}"
+            return f"common shift: all arms moved by about {percent(abs(_relative(self.at(d.common))))[1:]}"
         return f"neither a loss beyond {margin} nor its absence is shown, {sessions} baseline sessions"
 
     def needs(self, word: Word) -> str:
@@ -340,6 +340,11 @@ class _Reading:
             run = self.case.session.run_id
             return f"to make it the new level: python -m suite baseline promote {run}"
         return settle(self.matrix, self.decision, self.g) if word == "inconclusive" else ""
+
+
+def _relative(log: float) -> float:
+    """A change in logs as a relative one; absurd ones stay finite."""
+    return math.expm1(min(max(log, -30.0), 30.0))
 
 
 def _common_notes(matrix: Matrix, decision: Decision) -> list[str]:

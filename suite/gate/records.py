@@ -145,12 +145,14 @@ def _rounded(series: Series) -> Series:
 def plain_facts(facts: Mapping[str, object]) -> Facts:
     """Facts in order of their keys; a list or table becomes its JSON text, so that every value is one scalar."""
     return {
-        key: value if value is None or isinstance(value, str | int | float | bool) else _as_text(value)
+        key: value if value is None or isinstance(value, str | int | bool) else _as_text(value)
         for key, value in sorted(facts.items())
     }
 
 
-def _as_text(value: object) -> str:
+def _as_text(value: object) -> float | str:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
     return json.dumps(value, sort_keys=True, default=str)
 
 

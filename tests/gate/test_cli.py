@@ -1,0 +1,97 @@
+"""The commands, as a person types them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from suite import cli_gate
+from suite.gate import GateError, judge, save_run
+from tests.gate.sessions import QUESTION, recorded, session
+
+
+def run(folder: Path, *argv: str) -> int:
+    parser = argparse.ArgumentParser()
+    cli_gate.add_parsers(parser.add_subparsers(required=True))
+    plain = [
+        "--target",
+        "simulator",
+        "--baselines",
+        str(folder / "baselines"),
+        "--suite-config",
+        str(folder / "none.toml"),
+    ]
+    arguments = parser.parse_args([*argv, *plain])
+    return int(arguments.func(arguments))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store = recorded(tmp_path / "baselines", sessions=3)
+    for name, slow in (("good", 0.0), ("bad", 0.08)):
+        made = session(name, slow={"mtp-on": slow})
+        save_run(tmp_path / "results" / name, made, judge(made, store.sessions_for(made)))
+    return tmp_path
+
+
+def test_list_and_show(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "baseline", "list") == 0
+    assert f"{QUESTION}, mtp-on: 3 sessions, newest 2026-11-03, sglang 0.5.23" in capsys.readouterr().out
+    assert run(folder, "baseline", "show", QUESTION) == 0
+    assert "run recorded-2" in capsys.readouterr().out
+
+
+def test_list_names_a_damaged_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = folder / "baselines" / "simulator" / "decode_throughput-c1--mtp-on.json"
+    damaged.write_text("{")
+    assert run(folder, "baseline", "list") == 1
+    assert f"unusable: {damaged}" in capsys.readouterr().out
+
+
+def test_judge_says_what_the_run_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "judge", str(folder / "results" / "good")) == 0
+    assert run(folder, "judge", str(folder / "results" / "bad"), "--save") == 1
+    said = capsys.readouterr().out
+    stored = json.loads((folder / "results" / "bad" / "verdicts.json").read_text())
+    assert all(v["headline"] in said for v in stored["verdicts"])
+
+
+def test_promote_moves_the_level_and_nothing_else_does(folder: Path) -> None:
+    assert run(folder, "judge", str(folder / "results" / "bad")) == 1
+    assert run(folder, "baseline", "promote", str(folder / "results" / "bad")) == 0
+    assert run(folder, "judge", str(folder / "results" / "good")) == 0
+
+
+def test_drop(folder: Path) -> None:
+    assert run(folder, "baseline", "drop", QUESTION, "--run-id", "recorded-1") == 0
+    assert run(folder, "baseline", "drop", QUESTION) == 0
+    with pytest.raises(GateError, match="nothing to drop"):
+        run(folder, "baseline", "drop", QUESTION)
+
+
+def test_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "baseline", "diff", "recorded-0", str(folder / "results" / "bad")) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if "output_tokens_per_s" in x and "-7." in x)
+    assert "->" in line
+    with pytest.raises(GateError, match="recorded: recorded-0, recorded-1, recorded-2"):
+        run(folder, "baseline", "diff", "recorded-0", "nothing")
+
+
+def test_import_writes_a_run_that_can_be_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.gate.test_imports import BENCH_SERVING, write
+
+    file = write(folder / "mine.jsonl", BENCH_SERVING, BENCH_SERVING)
+    results = folder / "results"
+    assert run(folder, "baseline", "import", str(file), "--arm", "mtp-on", "--results", str(results)) == 0
+    assert (results / "imported-mine" / "run.json").exists()
+    assert "baseline promote" in capsys.readouterr().out
+    assert run(folder, "judge", str(results / "imported-mine")) == 0
+
+
+def test_history_tells_creep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--history", str(folder / "history"), "--results", str(folder / "results")]
+    assert run(folder, "history", *options) == 1 or "creep" in capsys.readouterr().out
+    assert len((folder / "history" / "simulator.jsonl").read_text().splitlines()) == 2

@@ -1,0 +1,148 @@
+"""Each reason not to trust a measurement, on recorded values: with its evidence, and silent where all is well."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.gate import invalid
+
+
+def samples(clocks: list[float], **fields: object) -> list[dict[str, object]]:
+    return [
+        {"gpu": 0, "sm_clock_mhz": c, "utilization_percent": 98.0, "reasons": 0, **fields} for c in clocks
+    ]
+
+
+STEADY = samples([1965.0] * 9)
+FALLING = samples([1965, 1960, 1955, 1800, 1700, 1650, 1590, 1580, 1580])
+
+
+def test_clocks_that_fall_while_busy() -> None:
+    found = invalid.clocks_throttled(FALLING)
+    assert found is not None
+    assert found.evidence == "GPU 0: SM clock 1960 -> 1580 MHz while busy"
+    assert invalid.clocks_throttled(STEADY) is None
+
+
+def test_clocks_that_fall_while_idle_are_normal() -> None:
+    idle = [s | {"utilization_percent": 3.0} for s in FALLING]
+    assert invalid.clocks_throttled(idle) is None
+
+
+@pytest.mark.parametrize(
+    ("bit", "name"), [(0x8, "hardware slowdown"), (0x40, "hardware thermal"), (0x80, "power brake")]
+)
+def test_hardware_slowdown_is_named(bit: int, name: str) -> None:
+    found = invalid.clocks_throttled(samples([1965.0] * 9, reasons=bit))
+    assert found is not None
+    assert name in found.evidence
+
+
+def test_running_at_the_power_cap_is_normal_unless_slower_than_before() -> None:
+    capped = samples([1830.0] * 9, reasons=0x4, power_limit_w=600.0)
+    assert invalid.power_capped(capped) is None
+    assert invalid.power_capped(capped, baseline_clock_mhz=1850.0) is None
+    found = invalid.power_capped(capped, baseline_clock_mhz=1965.0)
+    assert found is not None
+    assert found.evidence == "GPU 0: power cap at 600 W, SM clock 1830 MHz, baseline 1965"
+
+
+def test_other_processes_are_named() -> None:
+    processes = [{"pid": 10, "name": "python"}, {"pid": 99, "name": "blender"}]
+    found = invalid.foreign_processes(processes, own_pids=[10, 11])
+    assert found is not None
+    assert found.evidence == "blender (pid 99) on the GPUs"
+    assert invalid.foreign_processes(processes[:1], own_pids=[10]) is None
+
+
+def test_a_card_that_fell_off_the_bus() -> None:
+    found = invalid.gpu_lost([79])
+    assert found is not None
+    assert found.evidence == "Xid 79"
+    assert invalid.gpu_lost([]) is None
+
+
+def test_answers_that_stopped_early() -> None:
+    requests = [
+        {"completion_tokens": n, "max_tokens": 2048, "finish_reason": "stop"} for n in (2048, 775, 1200)
+    ]
+    found = invalid.early_stops(requests)
+    assert found is not None
+    assert found.evidence == "2 of 3 answers, the shortest after 775 of 2048 tokens, finish_reason 'stop'"
+    assert invalid.early_stops(requests[:1]) is None
+
+
+def test_answers_of_unequal_length() -> None:
+    assert invalid.unequal_lengths([{"completion_tokens": 64}, {"completion_tokens": 64}]) is None
+    found = invalid.unequal_lengths([{"completion_tokens": 64}, {"completion_tokens": 60}])
+    assert found is not None
+    assert "60 to 64" in found.evidence
+
+
+def test_cached_prompt_tokens() -> None:
+    warm = [{"cached_tokens": 400, "prompt_tokens": 500}] * 2
+    found = invalid.cached_prompts(warm)
+    assert found is not None
+    assert "800 of 1000 prompt tokens from the prefix cache (80%" in found.evidence
+    assert invalid.cached_prompts([{"cached_tokens": 3, "prompt_tokens": 500}]) is None
+
+
+def test_failed_and_retried_requests() -> None:
+    assert invalid.failed_requests([{"failed": None, "retries": 0}] * 4) is None
+    found = invalid.failed_requests([{"failed": "timeout"}, {"retries": 2}, {}])
+    assert found is not None
+    assert found.evidence == "1 of 3 failed, 1 retried; the first: timeout"
+
+
+def test_the_client_itself_late() -> None:
+    assert invalid.client_late([0.001, 0.002], round_s=2.0) is None
+    found = invalid.client_late([0.05, 0.07], round_s=2.0)
+    assert found is not None
+    assert found.name == "client_late"
+
+
+def test_forced_acceptance_is_refused_unless_meant() -> None:
+    environment = {"SGLANG_SIMULATE_ACC_LEN": "3.0"}
+    assert invalid.simulated_acceptance(environment) is not None
+    assert invalid.simulated_acceptance(environment, intended=True) is None
+    assert invalid.simulated_acceptance({}) is None
+
+
+def test_resolved_settings_other_than_intended() -> None:
+    intent = {"speculative_algorithm": "EAGLE", "speculative_num_steps": 3, "unreported": 1}
+    assert (
+        invalid.other_than_intended(intent, {"speculative_algorithm": "EAGLE", "speculative_num_steps": 3})
+        is None
+    )
+    found = invalid.other_than_intended(intent, {"speculative_algorithm": None, "speculative_num_steps": 3})
+    assert found is not None
+    assert found.evidence == "speculative_algorithm is None, not 'EAGLE'"
+
+
+@pytest.mark.parametrize(
+    ("used", "before", "named"),
+    [(False, True, True), (True, True, False), (False, False, False), (None, True, False)],
+)
+def test_decoding_without_cuda_graphs(used: bool | None, before: bool, named: bool) -> None:
+    assert (invalid.no_cuda_graphs(used, before) is not None) is named
+
+
+def test_a_record_gives_all_its_reasons() -> None:
+    record = {"gpu_samples": FALLING, "xids": [31], "cuda_graphs": False}
+    assert [r.name for r in invalid.of_launch(record, {"cuda_graphs": True})] == [
+        "clocks_throttled",
+        "gpu_lost",
+        "no_cuda_graphs",
+    ]
+    assert invalid.of_launch({}) == []
+
+
+def test_reasons_of_a_round_carry_its_number() -> None:
+    requests = [{"completion_tokens": 10, "max_tokens": 64, "cached_tokens": 50, "prompt_tokens": 60}]
+    found = invalid.of_round({"requests": requests, "late_s": [1.0], "round_s": 2.0}, 4)
+    assert [(r.name, r.round) for r in found] == [
+        ("early_stop", 4),
+        ("cached_prompt_tokens", 4),
+        ("client_late", 4),
+    ]
+    assert invalid.of_round({}, 0) == []
