@@ -1,13 +1,16 @@
 """What the gate says of runs whose truth is known."""
 
+import time
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from suite.gate import BaselineStore, Invalid, Key, Launch, Rules, Session, judge
+from suite.gate import Baseline, BaselineSession, BaselineStore, Invalid, Key, Launch, Rules, Session, judge
+from suite.gate.baselines import _Stored
 from suite.gate.errors import BadMeasurement
+from suite.gate.files import render
 from tests.gate.sessions import QUESTION, recorded, session
 
 SPEED = Key(QUESTION, "mtp-on", "output_tokens_per_s")
@@ -298,3 +301,31 @@ def test_more_noise_is_never_more_certain(tmp_path: Path) -> None:
         run = session(noise=noise)
         seen.append(judge(run, store.sessions_for(run)).verdicts[SPEED].estimate.sdc)
     assert np.all(np.diff(np.array(seen, dtype=float)) > 0)
+
+
+def test_ten_thousand_baseline_rounds_are_judged_about_as_fast_as_a_hundred_are_read(tmp_path: Path) -> None:
+    """66 sessions x 3 launches x 5 rounds x 10 values; time may grow with the data, not with its square."""
+    took = []
+    for sessions in (6, 66):
+        store = BaselineStore(tmp_path / str(sessions), "simulator")
+        for series in session().series:
+            _write_sessions(store, series.question, series.arm, sessions)
+        run = session()
+        start = time.perf_counter()
+        assert judge(run, store.sessions_for(run)).worst == "pass"
+        took.append(time.perf_counter() - start)
+    assert took[1] < 11 * 4 * took[0]
+    assert took[1] < 10
+
+
+def _write_sessions(store: BaselineStore, question: str, arm: str, count: int) -> None:
+    """Record at once what a year of sessions would have recorded one by one."""
+    made = [session(f"r{i:03d}", day=1 + i % 28) for i in range(count)]
+    series = [next(s for s in m.series if (s.question, s.arm) == (question, arm)) for m in made]
+    sessions = [
+        BaselineSession(m.run_id, m.started_at, s.subject, s.launches)
+        for m, s in zip(made, series, strict=True)
+    ]
+    baseline = Baseline(question, arm, series[0].identity, sessions)
+    store.folder.mkdir(parents=True, exist_ok=True)
+    store.path(question, arm).write_bytes(render(_Stored("sglang-perf-baseline", 1, store.target, baseline)))
