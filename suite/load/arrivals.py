@@ -21,14 +21,19 @@ class Arrivals:
     only where the transport writes the reads itself, without waking anybody for each.
     """
 
-    __slots__ = ("answer", "complete", "last_t", "pieces", "stamps")
+    __slots__ = ("_decoded_to_t", "answer", "complete", "pieces", "stamps")
 
     def __init__(self, keep_text: bool = False) -> None:
         self.stamps = array("d")
         self.pieces: list[bytes] = []
-        self.last_t = 0.0
+        self._decoded_to_t = 0.0
         self.complete: asyncio.Future[None] | None = None
         self.answer = Answer(keep_text)
+
+    @property
+    def end_t(self) -> float:
+        """When the newest read arrived; 0.0 if none did."""
+        return self.stamps[-1] if self.stamps else self._decoded_to_t
 
     def decode(self, limit: int | None = None) -> int:
         """Decode the oldest `limit` reads (all, if None), forget their bytes, and return how many they were."""
@@ -36,7 +41,7 @@ class Arrivals:
         count = len(pieces) if limit is None else min(limit, len(pieces))
         if count == 0:
             return 0
-        self.last_t = stamps[-1]
+        self._decoded_to_t = stamps[count - 1]
         for i in range(count):
             feed(stamps[i], pieces[i])
         del stamps[:count], pieces[:count]

@@ -16,15 +16,20 @@ _PERIOD_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """When a round is invalid because of its client: `invalid: client saturated`.
+    """When a round is invalid because of its client: `client_saturated`.
 
-    Lag is too much when its 99th percentile is above `lag_p99_s` and also above `lag_of_itl` of the median
-    inter-chunk time: 5 ms spoil chunks that come each 8 ms, and mean nothing to chunks that come each 100 ms.
+    Lag is too much when its 99th percentile is above both `lag_p99_s` and `lag_of_itl` times the median inter-chunk
+    time: 5 ms spoil chunks that come each 8 ms, and mean nothing to chunks that come each 100 ms. Where the kernel
+    stamps arrivals, lag only matters once chunks pile up unread, and `kernel_lag_p99_s` with one whole inter-chunk
+    time is the limit. `idle_share` is how much of a closed loop's time the client may keep the server waiting for
+    its next request.
     """
 
     lag_p99_s: float = 0.005
     lag_of_itl: float = 0.5
+    kernel_lag_p99_s: float = 0.020
     cpu_share: float = 0.9
+    idle_share: float = 0.05
 
 
 class LagMeter:
@@ -50,7 +55,9 @@ class LagMeter:
         self._cpu_s = time.thread_time() - self._cpu_s
         self._wall_s = time.perf_counter() - self._wall_s
 
-    def health(self, chunks: int, lateness: list[float]) -> ClientHealth:
+    def health(
+        self, chunks: int, lateness: list[float], idle_share: float, kernel_stamps: bool
+    ) -> ClientHealth:
         """The verdict's raw material; `judge` adds the verdict."""
         lags = np.frombuffer(self._lags) if self._lags else np.zeros(1)
         p50, p99 = np.quantile(lags, [0.5, 0.99])
@@ -61,6 +68,8 @@ class LagMeter:
             cpu_share=self._cpu_s / self._wall_s if self._wall_s > 0 else 0.0,
             chunks_per_s=chunks / self._wall_s if self._wall_s > 0 else 0.0,
             start_lateness_p99_s=float(np.quantile(lateness, 0.99)) if lateness else 0.0,
+            idle_share=idle_share,
+            kernel_stamps=kernel_stamps,
         )
 
     def _schedule(self) -> None:
@@ -74,20 +83,31 @@ class LagMeter:
 
 def judge(health: ClientHealth, records: tuple[RequestRecord, ...], limits: ClientLimits) -> ClientHealth:
     """`health` with `saturated` and `reason` set."""
+    whose = "its own work: use more workers" if health.cpu_share > 0.6 else "other processes on this machine"
     if health.cpu_share > limits.cpu_share:
         reason = f"the client used {health.cpu_share:.0%} of a core (limit {limits.cpu_share:.0%}): use more workers"
-        return replace(health, saturated=True, reason=reason)
+    elif health.loop_lag_p99_s > (limit_s := _lag_limit_s(health, records, limits)):
+        lag_ms, limit_ms = health.loop_lag_p99_s * 1e3, limit_s * 1e3
+        reason = (
+            f"the client's event loop was late by {lag_ms:.1f} ms (p99; limit {limit_ms:.1f} ms), at "
+            f"{health.cpu_share:.0%} of a core: probably {whose}"
+        )
+    elif health.idle_share > limits.idle_share:
+        reason = (
+            f"the client kept the server waiting {health.idle_share:.1%} of the time between two requests (limit "
+            f"{limits.idle_share:.0%}): probably {whose}"
+        )
+    else:
+        return health
+    return replace(health, saturated=True, reason=reason)
+
+
+def _lag_limit_s(health: ClientHealth, records: tuple[RequestRecord, ...], limits: ClientLimits) -> float:
     gaps = [np.diff(r.timeline.t_s) for r in records if r.ok and len(r.timeline.t_s) > 1]
     itl_s = float(np.median(np.concatenate(gaps))) if gaps else 0.0
-    limit_s = max(limits.lag_p99_s, limits.lag_of_itl * itl_s)
-    if health.loop_lag_p99_s > limit_s:
-        whose = "its own work" if health.cpu_share > 0.6 else "other processes on this machine"
-        reason = (
-            f"the client's event loop was late by {health.loop_lag_p99_s * 1e3:.1f} ms (p99; limit {limit_s * 1e3:.1f}"
-            f" ms), at {health.cpu_share:.0%} of a core: probably {whose}"
-        )
-        return replace(health, saturated=True, reason=reason)
-    return health
+    if health.kernel_stamps:
+        return max(limits.kernel_lag_p99_s, itl_s)
+    return max(limits.lag_p99_s, limits.lag_of_itl * itl_s)
 
 
 def merged(parts: list[ClientHealth]) -> ClientHealth:
@@ -99,5 +119,7 @@ def merged(parts: list[ClientHealth]) -> ClientHealth:
         cpu_share=max(p.cpu_share for p in parts),
         chunks_per_s=sum(p.chunks_per_s for p in parts),
         start_lateness_p99_s=max(p.start_lateness_p99_s for p in parts),
+        idle_share=max(p.idle_share for p in parts),
+        kernel_stamps=all(p.kernel_stamps for p in parts),
         processes=len(parts),
     )

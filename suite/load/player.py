@@ -100,6 +100,7 @@ class Player:
         self._landed: list[tuple[_Running, float]] = []
         self._tokens_landed = 0
         self._failed = 0
+        self._idle_s = 0.0
         self._next = plan.worker
         self.zero = 0.0
         self.zero_unix = 0.0
@@ -129,7 +130,10 @@ class Player:
             await self._client.close()
         records = tuple(sorted(self._records, key=lambda r: r.index))
         lateness = [max(0.0, r.started_s - r.intended_s) for r in records]
-        return records, self._meter.health(sum(r.chunks for r in records), lateness)
+        busy_s = sum(r.ended_s - r.started_s for r in records)
+        idle_share = self._idle_s / (self._idle_s + busy_s) if self._idle_s else 0.0
+        chunks, kernel_stamps = sum(r.chunks for r in records), self._plan.endpoint.uses_stamping
+        return records, self._meter.health(chunks, lateness, idle_share, kernel_stamps)
 
     # the two shapes
 
@@ -170,10 +174,14 @@ class Player:
                 await self._fly(_Running(index, ticket))
         finally:
             at_line(number)  # also if there was nothing to do, or it failed before it got there
+        free_since = 0.0
         while (index := self._take(load)) is not None:
             running = _Running(index, Ticket(Arrivals(self._plan.keep_text)))
             running.intended = clock()
             await self._fly(running)
+            if free_since and running.ticket.started is not None:
+                self._idle_s += running.ticket.started - free_since
+            free_since = running.arrivals.end_t
             if running.fault is not None and not running.arrivals.stamps:
                 await asyncio.sleep(_AFTER_NO_ANSWER_S)
 
@@ -259,15 +267,13 @@ class Player:
             self._tell("running")
 
     def _check(self, running: _Running, now: float) -> None:
-        started, stamps = running.ticket.started, running.arrivals.stamps
+        started, last_t = running.ticket.started, running.arrivals.end_t
         if started is None or running.task is None:
             return
-        if stamps:
-            running.arrivals.last_t = stamps[-1]
-        quiet_s = now - max(started, running.arrivals.last_t)
+        quiet_s = now - max(started, last_t)
         plan = self._plan
         if plan.stall_s is not None and quiet_s > plan.stall_s:
-            seen = "after the answer had begun" if running.arrivals.last_t else "and no answer ever began"
+            seen = "after the answer had begun" if last_t else "and no answer ever began"
             running.fault = Fault(FaultKind.stalled, f"no byte for {quiet_s:.1f} s, {seen}", at_s=now)
         elif plan.timeout_s is not None and now - started > plan.timeout_s:
             running.fault = Fault(FaultKind.timed_out, f"not done after {plan.timeout_s:g} s", at_s=now)
@@ -307,7 +313,7 @@ class Player:
         intended = running.intended if running.intended is not None else started
         started = started if started is not None else ended
         intended = intended if intended is not None else started
-        last = running.arrivals.last_t or ended
+        last = running.arrivals.end_t or ended
         return RequestRecord(
             index=running.index,
             prompt=plan.workload.prompts[running.index % len(plan.workload.prompts)].id,

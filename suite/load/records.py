@@ -118,8 +118,11 @@ class RequestRecord:
 class ClientHealth:
     """How late the measuring client itself was during a round, and whether that spoils the round.
 
-    `loop_lag_*`: how late a timer fired in the event loop, the delay an arrival may have suffered before it was
-    stamped. `cpu_share`: CPU time of the busiest client process over the round's duration, 1.0 being one core full.
+    `loop_lag_*`: how late a timer fired in the event loop (up to 1 ms is the timer's own grain). `kernel_stamps`:
+    arrivals carry the kernel's time, so that lag does not shift them. `idle_share`: the part of a closed loop's
+    clients' time that went by between an answer's last byte and the next request's start. `start_lateness_p99_s`:
+    from the intended to the real start. `cpu_share`: CPU time of the busiest client process over the round's
+    duration, 1.0 being one core full.
     """
 
     loop_lag_p50_s: float
@@ -128,6 +131,8 @@ class ClientHealth:
     cpu_share: float
     chunks_per_s: float
     start_lateness_p99_s: float
+    idle_share: float = 0.0
+    kernel_stamps: bool = False
     processes: int = 1
     saturated: bool = False
     reason: str | None = None
