@@ -76,8 +76,6 @@ class Keeper:
         label: Mapping[str, str],
         *,
         python: str = "python3",
-        enter: Sequence[Sequence[str]] = (),
-        leave: Sequence[Sequence[str]] = (),
         wait_s: float = 0.0,
     ) -> None:
         """Start it and take the locks; left-overs of dead runs are ended first and told through ``say``.
@@ -90,7 +88,7 @@ class Keeper:
         self._running = self._host.start([python, "-u", "-c", _BOOT.format(size=len(program))])
         threading.Thread(target=self._pump, name="events of the keeper", daemon=True).start()
         try:
-            self._greet(program, locks, label, enter, leave, wait_s)
+            self._greet(program, locks, label, wait_s)
         except BaseException:
             self._running.close(10.0)
             raise
@@ -102,8 +100,6 @@ class Keeper:
         program: bytes,
         locks: Sequence[str],
         label: Mapping[str, str],
-        enter: Sequence[Sequence[str]],
-        leave: Sequence[Sequence[str]],
         wait_s: float,
     ) -> None:
         self._running.send(program)
@@ -122,12 +118,18 @@ class Keeper:
             locks=list(locks),
             holder=holder,
             wait_s=wait_s,
-            enter=[list(command) for command in enter],
-            leave=[list(command) for command in leave],
             parent=os.getpid() if self._host.is_local else None,
             silence_s=None if self._host.is_local else SILENCE_S,
         )
         self.pid: int = answer["pid"]
+
+    def make_room(self, enter: Sequence[Sequence[str]], leave: Sequence[Sequence[str]]) -> None:
+        """Run ``enter`` now, and ``leave`` at the end, whatever kills whom in between.
+
+        Raises:
+            KeeperFailed: a command of ``enter`` failed.
+        """
+        self.ask("roomy", 600.0, do="room", enter=list(enter), leave=list(leave))
 
     def ask(self, event: str, timeout_s: float, **command: Any) -> dict[str, Any]:
         """Send a command and wait for the event that answers it.
@@ -296,7 +298,8 @@ def _leftover_sentence(message: Mapping[str, Any], host: str) -> str:
     sentence = f"left over on {host} from a {whose}: "
     sentence += f"ended {len(ended)} processes of: {message['shown']}" if ended else "its record, nothing ran"
     if message.get("leave"):
-        sentence += f"; did what it could not: {message['leave']}"
+        undone = "; ".join(" ".join(argv) for argv in message["leave"])
+        sentence += f"; did what it could not: {undone}"
     if message.get("remaining"):
         sentence += f"; STILL RUNNING, could not be ended: {'; '.join(message['remaining'])}"
     return sentence

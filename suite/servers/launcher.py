@@ -128,18 +128,19 @@ class Launcher:
         return self
 
     def _open_node(self, host: Host, stack: ExitStack) -> None:
-        way = self._way_for(host)
-        node = Node(host, way.interpreter, self._say)
-        label = {"target": self.target.name, "run": self.log_dir.parent.name}
+        launch = self.target.launch
+        interpreter = launch.interpreter if isinstance(launch, config.ProcessLaunch) else None
+        node = Node(host, interpreter, self._say)
         node.keeper.open(
             locks.keys(self._suite.path, self.target),
-            label,
-            python=host_python(host, way.interpreter),
-            enter=way.enter,
-            leave=way.leave,
+            {"target": self.target.name, "run": self.log_dir.parent.name},
+            python=host_python(host, interpreter),
             wait_s=self._wait_s,
         )
         stack.callback(node.keeper.close)
+        # only now: what a dead run left may have changed whether a unit is running
+        way = self._way_for(host)
+        node.keeper.make_room(way.enter, way.leave)
         self.nodes.append(node)
         self._ways.append(way)
 

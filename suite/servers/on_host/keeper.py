@@ -12,7 +12,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +46,7 @@ class Keeper:
         self._record: claims.Record | None = None
         self._locks: list[claims.Lock] = []
         self._hello: dict[str, Any] = {}
+        self._leave: list[list[str]] = []
         self._sent = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -68,7 +68,7 @@ class Keeper:
                     self._read()
                 self._look()
         finally:
-            self._leave()
+            self._undo()
 
     def _on_signal(self, *_: Any) -> None:
         self._input_over = True
@@ -105,6 +105,7 @@ class Keeper:
     def _obey(self, command: dict[str, Any]) -> None:
         act: dict[str, Callable[..., None]] = {
             "hello": self._greet,
+            "room": self._make_room,
             "port": self._port,
             "launch": self._launch,
             "calm": self._calm,
@@ -119,7 +120,7 @@ class Keeper:
             say("failed", error=f"{type(error).__name__}: {error}")
 
     def _greet(self, **hello: Any) -> None:
-        """Take the locks, end what dead runs left, run the commands that make room (stop a unit)."""
+        """Take the locks, and end what dead runs left."""
         directory = claims.open_directory(hello["directory"])
         holder = {**hello["holder"], "keeper": os.getpid()}
         self._hello = {**hello, "holder": holder}
@@ -131,13 +132,20 @@ class Keeper:
             say("leftover", **end_left_over(record))
             os.unlink(path)
         self._record = claims.Record(directory, hello["token"])
-        self._record.write(leave=hello.get("leave", []), holder=holder)
-        for argv in hello.get("enter", []):
+        self._record.write(leave=[], holder=holder)
+        say("ready", pid=os.getpid())
+
+    def _make_room(self, enter: list[list[str]], leave: list[list[str]]) -> None:
+        """Run what makes room (stops a unit); ``leave`` is run at the end, or by the next run."""
+        self._leave = leave
+        if self._record is not None:
+            self._record.write(leave=leave)
+        for argv in enter:
             code, output = run(argv, 300)
             say("entered", command=argv, code=code, output=output)
             if code:
                 raise RuntimeError(f"{' '.join(argv)} ended with status {code}: {output}")
-        say("ready", pid=os.getpid(), python=sys.version.split()[0])
+        say("roomy")
 
     def _port(self, bind: str, port: int | None) -> None:
         """A free port, or whether this one is, and else who has it."""
@@ -211,7 +219,7 @@ class Keeper:
     def _quit(self) -> None:
         self._input_over = True
 
-    def _leave(self) -> None:
+    def _undo(self) -> None:
         """Undo everything, in whatever way this process came to its end short of SIGKILL."""
         for lock in self._locks:
             lock.write({**self._hello["holder"], "ending": True})
@@ -219,7 +227,7 @@ class Keeper:
             self._job.end(GOODBYE_S, False, lambda: False)
             self._forget_job()
         if self._record is not None:
-            for argv in self._hello.get("leave", []):
+            for argv in self._leave:
                 code, output = run(argv, 300)
                 say("left", command=argv, code=code, output=output)
             self._record.remove()

@@ -60,9 +60,6 @@ class Way(Protocol):
     leave: list[list[str]]
     """Commands that put back what was there, whatever happened in between."""
 
-    interpreter: str | None
-    """The server's own Python on the host, if it has one there."""
-
     base: Flags
     """Flags that are there before the target's and the arm's: those of a unit."""
 
@@ -70,7 +67,11 @@ class Way(Protocol):
         """The commands of one launch."""
 
 
-def secrets_apart(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Variables that may stand on a command line, and those whose values may not."""
-    secret = {name: value for name, value in env.items() if redact.is_secret(name)}
+def secrets_apart(env: Mapping[str, str], flags: Flags) -> tuple[dict[str, str], dict[str, str]]:
+    """Variables that may stand on a command line, and those whose values may not.
+
+    A variable is secret by its name, or because a secret flag got its value from it.
+    """
+    known = [secret for secret in flags.secrets() if secret]
+    secret = {n: v for n, v in env.items() if redact.is_secret(n) or any(s in v for s in known)}
     return {name: value for name, value in env.items() if name not in secret}, secret

@@ -20,7 +20,6 @@ class DockerWay:
 
     enter: list[list[str]] = []  # noqa: RUF012 (a container stands beside what runs already)
     leave: list[list[str]] = []  # noqa: RUF012
-    interpreter: str | None = None
     base = Flags()
 
     def __init__(self, launch: DockerLaunch, target: Target) -> None:
@@ -30,7 +29,7 @@ class DockerWay:
     def plan(self, asked: Asked) -> Plan:
         engine, name = self._launch.engine, f"{LABEL}-{asked.token}"
         inside = [self._launch.python, "-m", self._launch.module]
-        plain, secret = secrets_apart(asked.env)
+        plain, secret = secrets_apart(asked.env, asked.flags)
         run = [*self._run(asked, name, plain, secret), self._launch.image, *inside]
         return Plan(
             stages=[[*run, *asked.flags.argv()], [engine, "logs", "--follow", name]],

@@ -17,7 +17,6 @@ class ProcessWay:
     base = Flags()
 
     def __init__(self, launch: ProcessLaunch, suite_directory: Path, local: bool) -> None:
-        self.interpreter: str | None = launch.interpreter
         self._words = [*launch.wrapper, launch.interpreter, "-m", launch.module]
         self._cwd = launch.cwd
         if local:

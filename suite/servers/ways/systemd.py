@@ -29,8 +29,6 @@ _ENGINES = frozenset({"docker", "podman", "nerdctl"})
 class SystemdWay:
     """``systemd-run`` starts the copies; ``systemctl`` ends them by name."""
 
-    interpreter: str | None = None
-
     def __init__(self, launch: SystemdLaunch, target: Target, host: Host) -> None:
         """Read the unit.
 
@@ -173,7 +171,7 @@ class SystemdWay:
     def plan(self, asked: Asked) -> Plan:
         unit = f"{NAME}-{asked.token}.service"
         # all variables are given anew: an EnvironmentFile of the copy would win over the arm's
-        plain, secret = secrets_apart({**self._variables, **asked.env})
+        plain, secret = secrets_apart({**self._variables, **asked.env}, asked.flags)
         begin = ["systemd-run", *self._scope, f"--unit={unit}", "--wait", "--pipe", "--quiet"]
         begin += [f"--property={line}" for line in self._properties()]
         begin += [f"--setenv={name}={value}" for name, value in plain.items()]
@@ -202,7 +200,7 @@ class SystemdWay:
 
     def drop_in(self, flags: Flags, env: Mapping[str, str]) -> str:
         """The text that makes an arm permanent, and the commands that install it. Secrets are left out."""
-        plain, secret = secrets_apart(env)
+        plain, secret = secrets_apart(env, flags)
         program = " ".join(map(unit_file.quote, self._program))
         command = " \\\n    ".join([program, *_lines(flags.masked())])
         scope = " --user" if self._scope else ""

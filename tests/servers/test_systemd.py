@@ -1,0 +1,256 @@
+"""Transient copies of a unit, which is stopped before and started after, whatever happens. systemd is a stand-in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.servers import KeeperFailed, ServerError, UnitUnusable
+from suite.servers.errors import ServerDied
+from tests.servers.conftest import (
+    STANDINS,
+    TAG,
+    MakeLauncher,
+    Said,
+    StandinDaemon,
+    arm,
+    standins_running,
+    wait_until,
+)
+
+UNIT = {"kind": "systemd", "unit": "sglang@big.service"}
+
+
+def service(*lines: str, exec_start: str | None = None, flags: str = "--model-path /old --port 29999") -> str:
+    command = exec_start or f"{sys.executable} -m standin_server {flags}"
+    return "\n".join(
+        [
+            f"ExecStart={command}",
+            "Restart=always",
+            "Type=simple",
+            f"Environment=PYTHONPATH={STANDINS}",
+            *lines,
+        ]
+    )
+
+
+@pytest.fixture
+def running(daemon: StandinDaemon) -> StandinDaemon:
+    """The unit is there and active, as on a box in service."""
+    original = [sys.executable, "-c", "import time; time.sleep(300)", "original", TAG]
+    daemon.write_unit("sglang@big.service", service(), original)
+    daemon.systemctl("start", "sglang@big.service")
+    assert wait_until(
+        lambda: daemon.systemctl("show", "--property=ActiveState", "sglang@big.service").endswith("=active")
+    )
+    return daemon
+
+
+def originals() -> int:
+    return sum("original" in process.cmdline() for process in standins_running())
+
+
+def end_original(daemon: StandinDaemon) -> None:
+    daemon.systemctl("stop", "sglang@big.service")
+
+
+def test_arms_run_as_copies_while_the_unit_rests(
+    launcher: MakeLauncher, running: StandinDaemon, said: Said
+) -> None:
+    arms = {
+        "plain": {
+            "flags": {"speculative-algorithm": "NEXTN", "note": False},
+            "env": {"ARM": "a b", "API_KEY": "sec%ret"},
+        }
+    }
+    running.write_unit(
+        "sglang@big.service",
+        service(
+            "Nice=5", "User=%u", "Environment=WHO=%i%%", flags="--model-path /old --port 29999 --note ${GONE}"
+        ),
+        [sys.executable, "-c", "import time; time.sleep(300)", "original", TAG],
+    )
+    with launcher(arms=arms, launch=UNIT) as opened:
+        assert originals() == 0
+        server = opened.start(arm(opened))
+        assert server.flags["model-path"] == "/models/x"
+        assert server.flags["speculative-algorithm"] == "NEXTN"
+        assert "note" not in server.flags
+        assert server.log_tail(1) == ["[2026-01-01 00:00:00] The server is fired up and ready to roll!"]
+        order = running.orders("start")[-1]
+        server.stop()
+    assert originals() == 1
+    assert order["properties"] == ["Type=exec", "TimeoutStopSec=5", "Nice=5", "User=root"]
+    assert {key: order["env"][key] for key in ("WHO", "ARM", "API_KEY")} == {
+        "WHO": "big%",
+        "ARM": "a b",
+        "API_KEY": "sec%ret",
+    }
+    assert "sec%ret" not in " ".join(server.command)
+    assert [line for line in said if "systemctl" in line] == [
+        "local: systemctl stop sglang@big.service",
+        "local: systemctl start sglang@big.service",
+    ]
+    end_original(running)
+
+
+def test_a_unit_that_was_not_running_stays_so(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
+    daemon.write_unit("sglang@big.service", service())
+    with launcher([], launch=UNIT) as opened:
+        opened.start(arm(opened))
+    assert [order["name"].startswith("sglang-perf-gate-") for order in daemon.orders("start")] == [True]
+
+
+def test_the_unit_comes_back_after_failures(launcher: MakeLauncher, running: StandinDaemon) -> None:
+    arms = {"flag": {"flags": {"no-such-flag": 1}}, "late": {"flags": {"behave": ["orphan", "die-later=1"]}}}
+    opened = launcher(arms=arms, launch=UNIT)
+    with opened, pytest.raises(ServerError, match="unrecognized arguments: --no-such-flag"):
+        opened.start(arm(opened, "flag"))
+    assert originals() == 1
+    with launcher(arms=arms, launch=UNIT) as opened:
+        server = opened.start(arm(opened, "late"))
+        with pytest.raises(ServerDied, match="ended with signal 9"):
+            wait_until(lambda: server.check() is not None, 20)
+    assert originals() == 1
+    end_original(running)
+
+
+def test_teardown_starts_the_unit_again_when_the_keeper_is_killed(
+    launcher: MakeLauncher, running: StandinDaemon, said: Said
+) -> None:
+    opened = launcher([], launch=UNIT)
+    opened.__enter__()
+    opened.start(arm(opened))
+    os.kill(opened.nodes[0].keeper.pid, 9)
+    assert (originals(), len(standins_running())) == (0, 1)
+    with launcher([], launch=UNIT):
+        assert standins_running() == []
+    assert originals() == 1
+    assert any("did what it could not" in line for line in said)
+    end_original(running)
+
+
+def test_a_unit_that_does_not_come_back_is_an_error(launcher: MakeLauncher, running: StandinDaemon) -> None:
+    opened = launcher([], launch=UNIT)
+    opened.__enter__()
+    (running.directory / "units" / "sglang@big.service.broken").touch()
+    with pytest.raises(
+        KeeperFailed, match=r"systemctl start sglang@big\.service ended with status 1: Job .* failed"
+    ):
+        opened.__exit__(None, None, None)
+
+
+def test_variables_and_files_of_the_unit_are_taken_in(
+    launcher: MakeLauncher, daemon: StandinDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "env").write_text('MODEL=/from/file\nEXTRA="--api-key k3y3y3y --tag x"\nARM=file\n')
+    daemon.write_unit(
+        "sglang@big.service",
+        service(
+            f"EnvironmentFile={tmp_path}/env",
+            "EnvironmentFile=-/no/such/file",
+            flags="--model-path ${MODEL} $EXTRA --note 'a $$ b'",
+        ),
+    )
+    arms = {"plain": {"env": {"ARM": "arm"}, "flags": {"note": False}}}
+    with launcher(arms=arms, launch=UNIT, flags={"tag": TAG}) as opened:
+        server = opened.start(arm(opened))
+        assert server.api_key == "k3y3y3y"
+        assert "k3y3y3y" not in " ".join(server.command)
+        assert "--api-key ***" in " ".join(server.command)
+    order = daemon.orders("start")[-1]
+    assert (order["env"]["ARM"], order["env"]["MODEL"]) == ("arm", "/from/file")
+    assert order["argv"][order["argv"].index("--api-key") + 1] == "k3y3y3y"
+
+
+def test_a_missing_environment_file_is_an_error(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
+    daemon.write_unit("sglang@big.service", service("EnvironmentFile=/no/such/file"))
+    with (
+        pytest.raises(UnitUnusable, match="EnvironmentFile that cannot be read: /no/such/file"),
+        launcher([], launch=UNIT),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("exec_start", "words"),
+    [
+        (
+            "/usr/bin/docker run --gpus all img python3 -m sglang.launch_server --model-path /x",
+            'kind = "docker", engine = "docker"',
+        ),
+        (
+            "/usr/local/bin/start-sglang.sh",
+            "not run SGLang in plain sight, but /usr/local/bin/start-sglang.sh",
+        ),
+        ("/bin/bash -c 'exec python3 -m sglang.launch_server --model-path /x'", "runs a shell (bash)"),
+        ("/usr/sbin/nginx -g 'daemon off;'", "not run SGLang in plain sight"),
+        ("/usr/bin/python3 -m http.server 80", "not run SGLang in plain sight"),
+        ("python3 -m sglang.launch_server --model-path 'x", "' is not closed"),
+        ("python3 -m sglang.launch_server --model-path %Z", "uses %Z"),
+    ],
+)
+def test_units_that_cannot_be_copied_say_what_to_do(
+    launcher: MakeLauncher, daemon: StandinDaemon, exec_start: str, words: str
+) -> None:
+    daemon.write_unit("sglang@big.service", service(exec_start=exec_start))
+    with pytest.raises(UnitUnusable) as caught, launcher([], launch=UNIT):
+        pass
+    assert words in str(caught.value)
+
+
+def test_no_such_unit(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
+    with (
+        pytest.raises(UnitUnusable, match=r"No files found for sglang@big\.service"),
+        launcher([], launch=UNIT),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "exec_start",
+    [
+        "/usr/bin/env X=1 numactl -N 0 /opt/python -m sglang.launch_server --model-path /x --tp 8",
+        "-/opt/bin/sglang serve --model-path /x --tp 8",
+        "@/opt/python name -m sglang.launch_server --model-path /x --tp 8",
+        '"/opt/py thon" -m sglang.launch_server "--model-path=/x" --tp 8',
+    ],
+)
+def test_commands_that_can_be_copied(launcher: MakeLauncher, daemon: StandinDaemon, exec_start: str) -> None:
+    daemon.write_unit("sglang@big.service", service(exec_start=exec_start))
+    with launcher(arms={"plain": {"flags": {"tp-size": 4}}}, launch=UNIT) as opened:
+        text = opened.drop_in(arm(opened))
+    assert text is not None
+    assert "--tp-size 4" in text
+
+
+def test_the_drop_in_reads_back_as_the_arm(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
+    from suite.flags import parse_argv
+    from suite.servers import unit_file
+
+    daemon.write_unit("sglang@big.service", service(flags="--model-path /old --port 29999 --api-key k3y3y3y"))
+    arms: dict[str, Any] = {
+        "plain": {
+            "flags": {"note": 'it\'s "a" $b 5%', "speculative-algorithm": "NEXTN"},
+            "env": {"V": "a b$c%d", "TOKEN": "hid"},
+        }
+    }
+    with launcher(arms=arms, launch=UNIT) as opened:
+        text = opened.drop_in(arm(opened)) or ""
+    assert text.startswith("# systemctl edit sglang@big.service, then systemctl restart sglang@big.service\n")
+    assert "hid" not in text
+    assert "k3y3y3y" not in text
+    read = unit_file.assignments("[Service]\nExecStart=/old\n" + text, "Service")
+    assert len(read["ExecStart"]) == 1
+    words = unit_file.split(read["ExecStart"][0])
+    words = unit_file.expand([unit_file.specifiers(word, str) for word in words], {})
+    flags = parse_argv(words[3:])
+    assert flags["note"] == 'it\'s "a" $b 5%'
+    assert (flags["port"], flags["model-path"], flags["api-key"]) == ("29999", "/models/x", "***")
+    assert [unit_file.specifiers(w, str) for line in read["Environment"] for w in unit_file.split(line)] == [
+        "V=a b$c%d"
+    ]
