@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import itertools
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -81,13 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
     plugin = PerfPlugin(config)
     config.stash[plugin_key] = plugin
     config.pluginmanager.register(plugin, "sglang-perf-gate")
-
-
-class LookItem(pytest.Item):
-    """A place in the order of items where the run is judged; it is no test and leaves no report."""
-
-    def runtest(self) -> None:
-        raise AssertionError("a look is taken by the plugin, not run")
 
 
 class PerfPlugin:
@@ -176,30 +170,23 @@ class PerfPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        if self.config.getoption("--plan") and not self.config.option.collectonly:
+        if not self.arranged.items or session.testsfailed or self.config.option.collectonly:
+            return None  # nothing of ours, or something that pytest's own loop has a word for
+        if self.config.getoption("--plan"):
             for line in summary.of_plan(self.settings, self.arranged):
                 self.progress.say(line)
             return True
-        first_verdict = next((i for i, item in enumerate(session.items) if verdict_of in item.stash), None)
-        if first_verdict is not None:
-            session.items.insert(first_verdict, LookItem.from_parent(session, name="look"))
-        return None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        if not isinstance(item, LookItem):
-            return None
-        if not self.recording.empty:
-            judgement = self.judge.look()
-            more = self._more(judgement)
-            if more:
-                self.progress.say(f"{len(judgement.undecided)} series undecided: launching their arms again")
-                place = item.session.items.index(item) + 1
-                item.session.items[place:place] = [*more, LookItem.from_parent(item.session, name="look")]
+        measuring = [item for item in session.items if verdict_of not in item.stash]
+        while measuring:
+            _play(session, measuring)
+            measuring = self._more(self.judge.look()) if not self.recording.empty else []
+        _play(session, [item for item in session.items if verdict_of in item.stash])
         return True
 
     def _more(self, judgement: Judgement) -> list[pytest.Item]:
         """The held-back items that the next look needs, in launch order."""
+        if judgement.undecided and judgement.next_launches:
+            self.progress.say(f"{len(judgement.undecided)} series undecided: launching their arms again")
         limit = judgement.next_launches or 0
         due = [item for item in self.arranged.later if item.stash[slot_of].launch <= limit]
         wanted = wanted_again(due, judgement.undecided)
@@ -278,6 +265,16 @@ class PerfPlugin:
             terminalreporter.section("noise floor")
             for line in summary.of_noise(noise_floor(self._session(), self.stored.rules)):
                 terminalreporter.write_line(line)
+
+
+def _play(session: pytest.Session, items: Sequence[pytest.Item]) -> None:
+    """As pytest's own loop plays all items: play these, and leave nothing set up after the last."""
+    for item, following in itertools.zip_longest(items, items[1:]):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
 
 
 # ---------------------------------------------------------------------- fixtures of scenarios
