@@ -39,7 +39,7 @@ class AttachLauncher:
         wait_s: float,
     ) -> None:
         self._suite = suite
-        self._target = target
+        self.target = target
         self._launch = launch
         self._log_dir = log_dir
         self._say = say
@@ -51,11 +51,11 @@ class AttachLauncher:
         self._url = _parsed(self._launch.url)
         self._api_key = self._read_api_key()
         with ExitStack() as stack:
-            self._host: Host = stack.enter_context(open_host(self._suite.host(self._target.host)))
+            self._host: Host = stack.enter_context(open_host(self._suite.host(self.target.host)))
             keeper = Keeper(self._host, lambda text: None, self._say)
             keeper.open(
                 [f"server {self._url.netloc}"],
-                {"target": self._target.name, "run": self._log_dir.parent.name},
+                {"target": self.target.name, "run": self._log_dir.parent.name},
                 python=host_python(self._host, None),
                 wait_s=self._wait_s,
             )
@@ -78,8 +78,8 @@ class AttachLauncher:
             LaunchFailed: nothing answers there.
         """
         info = self._info()
-        flags = self._target.arm_flags(arm)
-        reasons = [*_unseen(arm), *differences(self._target, arm, info)]
+        flags = self.target.arm_flags(arm)
+        reasons = [*_unseen(arm), *differences(self.target, arm, info)]
         if reasons:
             raise NotThisArm(
                 f"the server at {self._launch.url} does not run arm {arm.name}: {'; '.join(reasons)}",
@@ -103,7 +103,7 @@ class AttachLauncher:
         key = os.environ.get(name)
         if not key:
             raise config.ConfigError(
-                f"{self._suite.path}: [targets.{self._target.name}.launch] api_key_env = {name!r}, "
+                f"{self._suite.path}: [targets.{self.target.name}.launch] api_key_env = {name!r}, "
                 "and that variable is not set here"
             )
         return key

@@ -1,6 +1,6 @@
 """A server that starts, prints, forks, hangs and dies as SGLang does, and costs nothing.
 
-``--behave`` takes words: ``exit=2``, ``sigquit``, ``hang``, ``slow=SECONDS``, ``deaf`` (to SIGTERM), ``orphan``
+``--behave`` takes words: ``exit=2``, ``exit-rank=1``, ``sigquit``, ``hang``, ``slow=SECONDS``, ``deaf`` (to SIGTERM), ``orphan``
 (children of its own whose parent leaves, one of them in a session of its own and with a clobbered
 environment), ``html``, ``die-later=SECONDS``, ``say=TEXT``.
 """
@@ -74,6 +74,8 @@ def behave(words: list[str], tag: str) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         elif name == "exit":
             sys.exit(int(value))
+        elif name == "exit-rank" and f"--node-rank {value} " in " ".join(sys.argv) + " ":
+            sys.exit(3)
         elif name == "sigquit":
             log("Received sigquit from a child process. It usually means the child failed.")
             os.kill(os.getpid(), signal.SIGKILL)
