@@ -53,6 +53,9 @@ QUESTIONS: dict[str, Question] = {
     "chat streamed with usage and details": chat(**USAGE, **DETAILS),
     "chat streamed with continuous usage and details": chat(**CONTINUOUS, **DETAILS),
     "chat streamed, two answers with usage and details": chat(n=2, **USAGE, **DETAILS),
+    "chat, thinking off": chat(chat_template_kwargs={"enable_thinking": False}, **DETAILS),
+    "chat streamed, thinking off": chat(chat_template_kwargs={"enable_thinking": False}, **CONTINUOUS),
+    "chat with a stop word": chat(stop=" "),
     "chat of another model": chat(model="another"),
     "chat, bad parameter": chat(max_tokens=-1),
     "chat streamed, bad parameter": chat(max_tokens=-1, **STREAM),
@@ -79,3 +82,10 @@ QUESTIONS: dict[str, Question] = {
 }
 
 OLD_PATHS = {"/get_model_info": "/model_info", "/get_server_info": "/server_info"}
+
+
+def questions_for(arm: str) -> dict[str, Question]:
+    """All questions, or the chats alone where an arm changes nothing else (a reasoning parser)."""
+    return {
+        name: question for name, question in QUESTIONS.items() if arm != "thinking" or name.startswith("chat")
+    }

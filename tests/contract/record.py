@@ -1,6 +1,8 @@
-"""Records the shapes of a running server's answers in one JSON file.
+"""Records the shapes of real SGLang's answers, one JSON file an arm: what the simulator is held to.
 
-python -m tests.contract.record http://127.0.0.1:30000 tests/contract/captures/0.5.23-on.json
+    python -m tests.contract.record [--version 0.5.23]
+
+It starts the server of tests/sglang_cpu. For a new SGLang, record and read the difference in version control.
 """
 
 from __future__ import annotations
@@ -9,17 +11,16 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from .answers import AnswerShape, ask
-from .questions import QUESTIONS
+from tests.sglang_cpu import install
+
+from .answers import AnswerShape
+from .arms import Arms
+from .servers import ARMS, running, sglang_command, sglang_environment
 
 CAPTURES = Path(__file__).parent / "captures"
-
-
-def ask_all(url: str) -> dict[str, AnswerShape]:
-    """The shapes of a server's answers to every question, in order (the metrics come after the requests)."""
-    return {name: ask(url, question) for name, question in QUESTIONS.items()}
 
 
 def write_capture(answers: Mapping[str, AnswerShape], path: Path) -> None:
@@ -37,13 +38,22 @@ def read_capture(path: Path) -> dict[str, AnswerShape]:
 
 
 def main() -> None:
-    """Ask the server named on the command line and write its capture."""
-    parser = argparse.ArgumentParser(description="Record the shapes of a running server's answers.")
-    parser.add_argument("url", help="such as http://127.0.0.1:30000")
-    parser.add_argument("file", type=Path, help="the capture to write")
+    """Start real SGLang in each arm, ask, and write the captures."""
+    parser = argparse.ArgumentParser(description="Record the shapes of real SGLang's answers, without a GPU.")
+    parser.add_argument("--version", default=install.DEFAULT_VERSION, choices=install.known_versions())
+    parser.add_argument("--to", type=Path, default=CAPTURES, metavar="DIR")
     asked = parser.parse_args()
-    write_capture(ask_all(asked.url.rstrip("/")), asked.file)
-    print(f"{asked.file}: {len(QUESTIONS)} answers")
+    asked.to.mkdir(parents=True, exist_ok=True)
+
+    def start(arm: str) -> AbstractContextManager[str]:
+        log = asked.to / f"{asked.version}-{arm}.log"
+        return running([*sglang_command(asked.version), *ARMS[arm]], log, sglang_environment())
+
+    with Arms(start) as servers:
+        for arm in ARMS:
+            capture: Path = asked.to / f"{asked.version}-{arm}.json"
+            write_capture(servers.answers(arm), capture)
+            print(capture)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from pathlib import Path
 from tests.sglang_cpu import install
 
 ROOT = Path(__file__).resolve().parents[2]
-ARMS: dict[str, list[str]] = {"off": [], "on": ["--speculative-algorithm", "NEXTN"]}
+NEXTN = ["--speculative-algorithm", "NEXTN"]
+ARMS = {"off": [], "on": NEXTN, "thinking": [*NEXTN, "--reasoning-parser", "qwen3"]}
 SIMULATOR_MODEL = "suite/simulator/checkpoints/qwen3.5-397b-a17b-nvfp4"
 
 
