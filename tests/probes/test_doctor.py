@@ -53,13 +53,11 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
 
 
 def _laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **base,
-        **{
-            key: _laid_over(base[key], value) if key in ("env", "arms") else value
-            for key, value in changes.items()
-        },
+    """``changes`` over ``base``, variables and arms one by one; ``...`` takes a key away."""
+    inner = {
+        key: _laid_over(base[key], changes[key]) for key in ("env", "arms") if key in changes and key in base
     }
+    return {key: value for key, value in {**base, **changes, **inner}.items() if value is not ...}
 
 
 def bad(lines: list[Line], what: str) -> Line:
@@ -154,6 +152,27 @@ os.execv(sys.executable, [sys.executable, *words[words.index("an/image") + 1:]])
     lines = examine(launch={"kind": "docker", "engine": str(engine), "image": "an/image"})
     assert [line for line in lines if line.status == "problem"] == []
     assert any(line.what == "arms" and "EAGLE" in line.said for line in lines)
+
+
+def test_a_unit_is_examined_with_its_interpreter_variables_and_flags(
+    examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``systemctl`` is a stand-in that prints one unit."""
+    unit = (
+        f"[Service]\nEnvironment=PYTHONPATH={tmp_path}\nExecStart={sys.executable} -m sglang.launch_server "
+        f"--model-path /elsewhere --speculative-num-steps 3\n"
+    )
+    (tmp_path / "unit").write_text(unit)
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\ncase "$*" in *cat*) cat {tmp_path}/unit;; *) echo active;; esac\n')
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    lines = examine(launch={"kind": "systemd", "unit": "sglang.service"}, env={"PYTHONPATH": ...})
+    assert [line for line in lines if line.status == "problem"] == []
+    assert any(line.what == "sglang" and "0.0.0.dev1" in line.said for line in lines)
+    assert [line.said.rpartition(": ")[2] for line in lines if line.what == "arms"] == ["off", "on"]
+    (tmp_path / "unit").write_text("[Service]\nExecStart=/bin/sh -c run\n")
+    assert "shell" in bad(examine(launch={"kind": "systemd", "unit": "sglang.service"}), "systemd").said
 
 
 def test_speculation_that_was_asked_for_and_does_not_come(examine: Examine) -> None:

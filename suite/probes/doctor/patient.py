@@ -11,7 +11,7 @@ from suite import config
 from suite.flags import Flags
 from suite.hosts import Host
 from suite.probes.installation import Python
-from suite.servers.ways import SystemdWay
+from suite.servers.ways import Asked, SystemdWay
 
 Status = Literal["ok", "warning", "problem"]
 
@@ -30,7 +30,7 @@ class Line:
 class Patient:
     """What the looks need. ``interpreter`` leads to the target's SGLang; ``None`` where nothing does.
 
-    ``base`` are flags that a target has besides its own (a systemd unit's).
+    ``base`` and ``variables`` are flags and environment that a target has besides its own (a systemd unit's).
     """
 
     target: config.Target
@@ -39,6 +39,7 @@ class Patient:
     module: str = "sglang.launch_server"
     cwd: str | None = None
     base: Flags = field(default_factory=Flags)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def attached(self) -> bool:
@@ -52,7 +53,7 @@ class Patient:
 
     def env(self, arm: config.Arm | None = None) -> dict[str, str]:
         """The variables that a server of ``arm`` (of any) is started with."""
-        return self.target.arm_env(arm) if arm else dict(self.target.env)
+        return {**self.variables, **self.target.arm_env(arm or config.Arm())}
 
     def flags(self, arm: config.Arm) -> Flags:
         """What SGLang would be asked in ``arm``."""
@@ -86,9 +87,28 @@ def admit(suite: config.Suite, target: config.Target, host: Host) -> Patient:
     if isinstance(launch, config.DockerLaunch):
         return Patient(target, host, launch.python, launch.module)
     if isinstance(launch, config.SystemdLaunch):
-        way = SystemdWay(launch, target, host)
-        return Patient(target, host, way.interpreter, cwd=here, base=way.base)
+        return _of_unit(SystemdWay(launch, target, host), target, host)
     return Patient(target, host, cwd=here)
+
+
+def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Patient:
+    """The interpreter and the variables of a unit, read off the command that would run a copy of it."""
+    plan = way.plan(Asked(Flags(), {}, "doctor", target.name, ""))
+    words = [word.replace("$$", "$") for word in plan.stages[-1]]
+    end = words.index("--") if "--" in words else 0
+    program = words[end + 1 :]
+    module = program.index("-m") if "-m" in program else 0
+    given = [
+        word.removeprefix("--setenv=").partition("=") for word in words[:end] if word.startswith("--setenv=")
+    ]
+    variables = {name: value for name, equals, value in given if equals} | dict(plan.env)
+    return Patient(
+        target=target,
+        host=host,
+        interpreter=program[module - 1] if module else None,
+        variables=variables,
+        base=way.base,
+    )
 
 
 def in_container(launch: config.DockerLaunch, env: Mapping[str, str]) -> list[str]:
