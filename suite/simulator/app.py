@@ -33,6 +33,7 @@ class GenerationApi(Protocol):
     """A module that answers one generating endpoint."""
 
     def begin(self, service: Service, body: dict[str, Any]) -> Generation: ...
+    def failure(self, message: str) -> dict[str, Any]: ...
     async def whole(self, service: Service, body: dict[str, Any], generation: Generation) -> Any: ...
     def events(
         self, service: Service, body: dict[str, Any], generation: Generation
@@ -111,7 +112,7 @@ def _generate(service: Service, api: GenerationApi) -> Endpoint:
                 raise RequestError("The request body must be a JSON object.")
             generation = api.begin(service, body)
         except (RequestError, ValueError, TypeError) as error:
-            return JSONResponse(wire.error(str(error)), 400)
+            return JSONResponse(api.failure(str(error)), 400)
         if body.get("stream"):
             return _Streaming(EventStream(service, generation, api.events(service, body, generation)))
         return Response(wire.dumps(await api.whole(service, body, generation)), media_type="application/json")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from suite.simulator import delivery, prompts, wire
+from suite.simulator.meta_info import meta_info
 from suite.simulator.request_fields import RequestError, from_openai
 from suite.simulator.sequences import Sequence
 from suite.simulator.service import Generation, Service
@@ -31,6 +32,11 @@ def begin(service: Service, body: dict[str, Any]) -> Generation:
     )
 
 
+def failure(message: str) -> dict[str, Any]:
+    """The body of a 400 answer."""
+    return wire.error(message)
+
+
 async def whole(service: Service, body: dict[str, Any], generation: Generation) -> dict[str, Any]:
     """The answer in one piece."""
     async for _ in delivery.outputs(service, generation):
@@ -42,7 +48,7 @@ async def whole(service: Service, body: dict[str, Any], generation: Generation) 
         "object": "chat.completion",
         "created": int(time.time()),
         "model": body.get("model", "default"),
-        "choices": [_choice(service, body, sequence) for sequence in sequences],
+        "choices": [_choice(service, body, generation, sequence) for sequence in sequences],
         "usage": None if service.behaviour.usage_missing else wire.usage(service, counted, body.get("n", 1)),
         "metadata": wire.weight_versions(sequences[0].output_tokens),
     }
@@ -50,9 +56,11 @@ async def whole(service: Service, body: dict[str, Any], generation: Generation) 
     return answer | ({"sglext": extension} if extension else {})
 
 
-def _choice(service: Service, body: dict[str, Any], sequence: Sequence) -> dict[str, Any]:
+def _choice(
+    service: Service, body: dict[str, Any], generation: Generation, sequence: Sequence
+) -> dict[str, Any]:
     reasoning, content = wire.split_reasoning(service, body, sequence, 0, sequence.output_tokens)
-    return {
+    choice = {
         "index": sequence.index,
         "message": {
             "role": "assistant",
@@ -63,6 +71,11 @@ def _choice(service: Service, body: dict[str, Any], sequence: Sequence) -> dict[
         "finish_reason": wire.finish_type(sequence.finish),
         "matched_stop": wire.matched_stop(sequence.finish),
     }
+    if body.get("return_meta_info"):
+        choice["meta_info"] = meta_info(
+            service, generation, sequence, sequence.output_tokens, sequence.finish
+        )
+    return choice
 
 
 async def events(service: Service, body: dict[str, Any], generation: Generation) -> AsyncIterator[bytes]:

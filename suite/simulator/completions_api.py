@@ -36,6 +36,11 @@ def prompts_of(given: Any) -> list[prompts.Prompt]:
     return [found[0] for found in each] if all(len(found) == 1 for found in each) else []
 
 
+def failure(message: str) -> dict[str, Any]:
+    """The body of a 400 answer."""
+    return wire.error(message)
+
+
 async def whole(service: Service, body: dict[str, Any], generation: Generation) -> dict[str, Any]:
     """The answer in one piece."""
     async for _ in delivery.outputs(service, generation):

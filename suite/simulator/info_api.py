@@ -143,6 +143,17 @@ def models(service: Service) -> dict[str, Any]:
     return {"object": "list", "data": [card]}
 
 
+def _speculative_load(service: Service) -> dict[str, Any]:
+    """Acceptance since the last flush, once a window of decode steps has been counted."""
+    length = service.telemetry.average_accept_length
+    if length is None or service.behaviour.dropped_keys:
+        return {}
+    rate = service.telemetry.accept_rate
+    if service.behaviour.renamed_keys:
+        return {"speculative": {"acceptance_length": length, "acceptance_rate": rate}}
+    return {"speculative": {"accept_length": length, "accept_rate": rate}}
+
+
 def loads(service: Service) -> dict[str, Any]:
     """/v1/loads."""
     scheduler, limits, totals = service.scheduler, service.resolved.limits, service.telemetry.totals
@@ -174,6 +185,7 @@ def loads(service: Service) -> dict[str, Any]:
             "graph_gb": graph_gb(service),
             "token_capacity": limits.kv_tokens,
         },
+        **_speculative_load(service),
         "disaggregation": {
             "mode": "null",
             "prefill_bootstrap_queue_reqs": 0,

@@ -8,6 +8,7 @@ from typing import Any
 
 from suite.simulator import delivery, wire
 from suite.simulator.completions_api import prompts_of
+from suite.simulator.meta_info import meta_info
 from suite.simulator.request_fields import RequestError, from_native
 from suite.simulator.sequences import Finish, Sequence
 from suite.simulator.service import Generation, Service
@@ -29,6 +30,11 @@ def begin(service: Service, body: dict[str, Any]) -> Generation:
         streaming=bool(body.get("stream")),
         request_id=rid if isinstance(rid, str) else None,
     )
+
+
+def failure(message: str) -> dict[str, Any]:
+    """The body of a 400 answer."""
+    return {"error": {"message": message}}
 
 
 async def whole(service: Service, body: dict[str, Any], generation: Generation) -> Any:
@@ -72,71 +78,10 @@ def _result(
     tokens: int,
     finish: Finish | None,
 ) -> dict[str, Any]:
-    meta = _progress(service, generation, sequence, tokens, finish)
-    if body.get("return_logprob"):
-        ids = sequence.answer.ids(0, tokens)
-        meta["input_token_logprobs"] = []
-        meta["output_token_logprobs"] = [
-            [wire.logprob(sequence, at), token, None] for at, token in enumerate(ids)
-        ]
-        meta["output_token_logprobs_length"] = tokens
-    meta |= {
-        "reasoning_tokens": wire.reasoning_tokens(service, sequence, tokens),
-        "completion_tokens": tokens,
-        "cached_tokens": sequence.cached_tokens,
-    }
-    if finish is not None:
-        meta["weight_versions"] = wire.weight_versions(tokens)["weight_versions"]
-    meta |= {"cached_tokens_details": None, "dp_rank": None}
-    if finish is not None:
-        meta |= _outcome(service, generation, sequence)
     return {
         "text": wire.visible_text(sequence, 0, tokens),
         "output_ids": sequence.answer.ids(0, tokens),
-        "meta_info": meta,
-    }
-
-
-def _progress(
-    service: Service, generation: Generation, sequence: Sequence, tokens: int, finish: Finish | None
-) -> dict[str, Any]:
-    admitted_s = sequence.admitted_s if sequence.admitted_s is not None else sequence.arrival_s
-    first_s = sequence.first_token_s if sequence.first_token_s is not None else admitted_s
-    return {
-        "id": generation.request_id,
-        "finish_reason": _finish(finish),
-        "prompt_tokens": sequence.prompt.tokens,
-        "weight_version": "default",
-        "num_retractions": sequence.retractions,
-        "storage_prefetch_wait": 0.0,
-        "storage_staging_wait": 0.0,
-        "forward_entry_time": service.wall_s(admitted_s),
-        "prefill_finished_time": service.wall_s(first_s),
-        "queue_time": admitted_s - sequence.arrival_s,
-    }
-
-
-def _finish(finish: Finish | None) -> dict[str, Any] | None:
-    if finish is None:
-        return None
-    if finish.type == "length":
-        return {"type": "length", "length": finish.matched}
-    if finish.type == "stop":
-        return {"type": "stop", "matched": finish.matched}
-    return {"type": "abort", "message": "Aborted by AbortReq.", "status_code": None, "err_type": None}
-
-
-def _outcome(service: Service, generation: Generation, sequence: Sequence) -> dict[str, Any]:
-    finished_s = sequence.finished_s or generation.received_s
-    first_s = sequence.first_token_s if sequence.first_token_s is not None else finished_s
-    decoding_s = finished_s - first_s
-    return {
-        "e2e_latency": finished_s - sequence.arrival_s,
-        **(wire.reported(service, wire.acceptance(sequence)) or {}),
-        "request_received_ts": service.wall_s(generation.received_s),
-        "first_token_latency": first_s - sequence.arrival_s,
-        "api_server_dispatch_finish_ts": service.wall_s(sequence.arrival_s),
-        "request_finished_ts": service.wall_s(finished_s),
-        "decode_throughput": (sequence.output_tokens - 1) / decoding_s if decoding_s > 0 else 0.0,
-        "response_sent_to_client_ts": time.time(),
+        "meta_info": meta_info(
+            service, generation, sequence, tokens, finish, bool(body.get("return_logprob"))
+        ),
     }
