@@ -1,4 +1,4 @@
-"""JSON report of GuideLLM (`benchmarks.json`, report version 1 and 2; read of 0.8.1): one entry a benchmark, a round here.
+"""JSON report of GuideLLM (`benchmarks.json`, report version 2, of GuideLLM 0.8.1): one entry a benchmark, a round here.
 
 Figures are of successful requests: throughputs the mean, latencies the median.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from suite.gate.imports.entries import MS, Entry, number, picked, table
 
-VERSIONS = (1, 2)
+VERSIONS = (2,)
 MEASURED = {
     "output_tokens_per_second": ("output_tokens_per_s", "mean", 1.0),
     "tokens_per_second": ("total_tokens_per_s", "mean", 1.0),
