@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.sglang_cpu import install
 
@@ -46,10 +47,9 @@ def main() -> None:
     asked.to.mkdir(parents=True, exist_ok=True)
 
     def start(arm: str) -> AbstractContextManager[str]:
-        log = asked.to / f"{asked.version}-{arm}.log"
-        return running([*sglang_command(asked.version), *ARMS[arm]], log, sglang_environment())
+        return running([*sglang_command(asked.version), *ARMS[arm]], Path(logs, arm), sglang_environment())
 
-    with Arms(start) as servers:
+    with TemporaryDirectory() as logs, Arms(start) as servers:
         for arm in ARMS:
             capture: Path = asked.to / f"{asked.version}-{arm}.json"
             write_capture(servers.answers(arm), capture)

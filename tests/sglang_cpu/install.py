@@ -210,6 +210,15 @@ def install(versions: Sequence[str]) -> None:
             put_standins_into(home() / environment)
         sources = [(HERE / name).read_text(encoding="utf-8") for name in CHECKPOINT_SOURCES]
         put_in_place("checkpoints", digest(*sources, repr(CHECKPOINTS)), DEFAULT_CHECKPOINT, make_checkpoints)
+        link_default_home()
+
+
+def link_default_home() -> None:
+    """Where another home was chosen, let `.sglang-cpu` lead there: suite.toml names that path."""
+    default = ROOT / ".sglang-cpu"
+    if default != home() and (default.is_symlink() or not default.exists()):
+        default.unlink(missing_ok=True)
+        default.symlink_to(home())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

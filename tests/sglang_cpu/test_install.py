@@ -92,6 +92,25 @@ def test_a_part_whose_python_is_gone_is_made_again(own_home: Path) -> None:
     assert (own_home / "part/whole").exists()
 
 
+def test_another_home_is_found_under_the_default_path(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "ROOT", tmp_path)
+    own_home.mkdir()
+    for _ in range(2):
+        install.link_default_home()
+        assert (tmp_path / ".sglang-cpu").resolve() == own_home
+
+
+def test_a_default_home_that_is_in_use_stays(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "ROOT", tmp_path)
+    (tmp_path / ".sglang-cpu").mkdir()
+    install.link_default_home()
+    assert not (tmp_path / ".sglang-cpu").is_symlink()
+
+
 def test_all_checkpoints_are_made(tmp_path: Path) -> None:
     install.make_checkpoints(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(install.CHECKPOINTS)
