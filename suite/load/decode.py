@@ -53,7 +53,7 @@ class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     sglext: _Extension | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = msgspec.Raw()
     object: str | None = None
     message: str | None = None
 
@@ -153,12 +153,13 @@ class Answer:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if data == b"[DONE]":
                 self._done = True
+            if data in (b"[DONE]", b""):
                 return
             self._fail(
                 FaultKind.malformed, f"an event is not a completion chunk ({error}): {_excerpt(data)}", t
             )
             return
-        if chunk.error is not None or chunk.object == "error":
+        if (chunk.error and chunk.error != b"null") or chunk.object == "error":
             self._fail(
                 FaultKind.error_event, f"the server sent an error inside the stream: {_excerpt(data)}", t
             )
