@@ -30,6 +30,8 @@ class Hardware:
     profile: Profile
     speculation: Speculation | None = None
     behaviour: Behaviour = field(default_factory=Behaviour)
+    kernels: float = 1.0
+    """The pace of the chosen kernel backends."""
 
     def decode_s(
         self, batch: int, context_tokens: int, steps_done: int = 10**9, uptime_s: float = 0.0
@@ -53,7 +55,7 @@ class Hardware:
         slower, from_batch = odd.slow_batch
         if batch >= from_batch:
             seconds /= 1.0 - slower
-        seconds /= 1.0 - odd.slow_decode
+        seconds /= (1.0 - odd.slow_decode) * self.kernels
         return seconds * self._warmup(steps_done) / self.pace(uptime_s)
 
     def prefill_s(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -169,6 +170,8 @@ async def serve(service: Service, listener: socket.socket) -> int:
     logs.write(f"INFO:     Started server process [{os.getpid()}]")
     serving = loop.create_task(server.serve(sockets=[listener]))
     await asyncio.sleep(service.start_s * 0.1)
+    gc.collect()
+    gc.freeze()  # a collection over everything imported would be seen as a late chunk
     service.start()
     show_gpus(service)
     logs.write("The server is fired up and ready to roll!")

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from suite.simulator import backends
 from suite.simulator.arguments import Arguments, exists, release, table
 from suite.simulator.behaviour import Behaviour
 from suite.simulator.checkpoint import Checkpoint
@@ -59,6 +60,8 @@ def resolve(arguments: Arguments, checkpoint: Checkpoint, profile: Profile, odd:
         settings["random_seed"] = int.from_bytes(os.urandom(4), "big") % 2**30
     if settings["quantization"] == "modelopt_fp4" and settings["moe_runner_backend"] == "auto":
         settings["moe_runner_backend"] = "flashinfer_cutlass"
+    if settings["device"] == "cuda" and (reason := backends.refusal(settings)):
+        raise LaunchError("Traceback (most recent call last):", f"ValueError: {reason}", in_child=True)
     speculation = _speculate(settings, checkpoint, odd, warnings)
     limits = _limits(settings, context, profile, speculation is not None, odd)
     forced = os.environ.get("SGLANG_SIMULATE_ACC_LEN")

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from random import Random
 
-from suite.simulator import gpu_state, logs
+from suite.simulator import backends, gpu_state, logs
 from suite.simulator.acceptance import Agreement, ForcedAgreement, factor_for_loss, temperature_factor
 from suite.simulator.answers import Answer
 from suite.simulator.arguments import Arguments
@@ -69,7 +69,8 @@ class Service:
             profile.launch_effect_cv if own.launch_effect is None else own.launch_effect,
             own.session_effect,
         )
-        self.hardware = Hardware(profile, resolved.speculation, odd)
+        kernels = backends.pace(resolved.settings) if resolved.settings["device"] == "cuda" else 1.0
+        self.hardware = Hardware(profile, resolved.speculation, odd, kernels)
         cache = PrefixCache(enabled=not resolved.settings["disable_radix_cache"])
         self.scheduler = Scheduler(self.hardware, resolved.limits, noise, cache, self.started_s)
         self.telemetry = Telemetry(self.scheduler, resolved, odd)

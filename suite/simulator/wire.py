@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from suite.simulator.answers import THINK_END
+from suite.simulator.arguments import release
 from suite.simulator.sequences import Finish, Sequence
 from suite.simulator.service import Service
 
+DETAILS_SINCE = (0, 5, 19)  # older releases ignore return_spec_tokens_details
 RENAMED = {
     "spec_accept_rate": "spec_acceptance_rate",
     "spec_accept_length": "spec_acceptance_length",
@@ -88,7 +90,7 @@ def reported(service: Service, details: dict[str, Any] | None) -> dict[str, Any]
 
 def extension(service: Service, body: dict[str, Any], sequences: list[Sequence]) -> dict[str, Any] | None:
     """The `sglext` object of an OpenAI answer, if the request asks for acceptance details and there are any."""
-    if not body.get("return_spec_tokens_details"):
+    if not body.get("return_spec_tokens_details") or release(service.arguments.own.version) < DETAILS_SINCE:
         return None
     found = [_openai_details(details) for s in sequences if (details := acceptance(s)) is not None]
     shown = [details for each in found if (details := reported(service, each)) is not None]

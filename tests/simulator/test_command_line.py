@@ -82,6 +82,8 @@ def test_side_effects_of_speculation() -> None:
         ("--speculative-algorithm NEXTN --speculative-num-draft-tokens 4", "AssertionError"),
         ("--speculative-algorithm NEXTN --speculative-num-steps 4", "TypeError"),
         ("--speculative-algorithm NEXTT", "ValueError: Unknown speculative algorithm name: NEXTT"),
+        ("--attention-backend fa3", "attention_backend=fa3 requires SM>=80 and SM<=90"),
+        ("--moe-runner-backend flashinfer_trtllm", "only supported on SM100"),
         ("--mem-fraction-static 0.3", "Not enough memory. Please try to increase --mem-fraction-static"),
     ],
 )

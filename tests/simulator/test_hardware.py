@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.simulator import profiles
+from suite.simulator import backends, profiles
 from suite.simulator.hardware import Hardware, Speculation
 from tests.simulator.virtual import machine, together
 
@@ -66,6 +66,22 @@ def test_the_first_steps_are_slower() -> None:
     hardware = Hardware(profiles.load("quick"))
     assert hardware.decode_s(1, 0, steps_done=0) > 1.2 * hardware.decode_s(1, 0)
     assert hardware.decode_s(1, 0, steps_done=400) == pytest.approx(hardware.decode_s(1, 0), rel=0.001)
+
+
+def test_backends_have_a_pace_of_their_own() -> None:
+    settings = {
+        "moe_runner_backend": "auto",
+        "fp4_gemm_runner_backend": "auto",
+        "attention_backend": "flashinfer",
+    }
+    assert backends.pace(settings) == 1.0
+    assert (
+        backends.pace(settings | {"moe_runner_backend": "marlin"})
+        < backends.pace(settings | {"moe_runner_backend": "triton"})
+        < 1
+    )
+    slow = Hardware(profiles.load("quick"), kernels=0.8)
+    assert slow.decode_s(1, 0) == pytest.approx(Hardware(profiles.load("quick")).decode_s(1, 0) / 0.8)
 
 
 def test_a_profile_with_a_wrong_key_is_named() -> None:

@@ -292,6 +292,18 @@ def _metrics(server: Server) -> dict[str, float]:
     return found
 
 
+def test_older_releases_know_no_spec_details_field(tmp_path) -> None:
+    with serving(
+        tmp_path / "log", "--speculative-algorithm", "NEXTN", "--sglang-version", "0.5.16"
+    ) as server:
+        assert "sglext" not in server.chat(STORY, max_tokens=8, return_spec_tokens_details=True)
+        native = server.post("/generate", text=STORY, sampling_params={"max_new_tokens": 8})
+        assert native["meta_info"]["spec_verify_ct"] > 0
+        info = server.get("/server_info")
+        assert info["version"] == "0.5.16"
+        assert "launch_command" not in info
+
+
 def test_without_the_flag_there_are_no_metrics(tmp_path) -> None:
     with serving(tmp_path / "log") as server:
         assert server.ask("GET", "/metrics")[0] == 404
