@@ -6,6 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from suite.gate import Session
+from suite.tables import Tables
+
+TITLE = "MTP speed-up by clients"
+METRIC = "mtp_speedup"
+
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
@@ -49,3 +55,26 @@ def crossover(speedups: Mapping[int, float]) -> Crossover:
     share = (won - 1) / (won - lost)
     estimate = math.exp(math.log(last_won) + share * (math.log(first) - math.log(last_won)))
     return Crossover(first, estimate, clients[-1])
+
+
+def speedups(session: Session) -> dict[int, float]:
+    """The speed-ups that a run measured with short prompts, by clients: the mean over its launches."""
+    found: dict[int, float] = {}
+    for series in session.series:
+        if not series.question.startswith(f"{METRIC}["):
+            continue
+        values = [v for launch in series.launches for v in launch.rounds.get(METRIC, []) if v is not None]
+        clients = series.identity.get("concurrency")
+        if values and isinstance(clients, int):
+            found[clients] = sum(values) / len(values)
+    return found
+
+
+def tell(session: Session, tables: Tables) -> None:
+    """Add a run's speed-ups and their crossover to its tables, where several numbers of clients were measured."""
+    found = speedups(session)
+    if len(found) < 2:
+        return
+    for clients, value in sorted(found.items()):
+        tables.add(TITLE, {"clients": clients, "speed_up": value, "gain": f"{value - 1:+.0%}"})
+    tables.note(TITLE, str(crossover(found)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from suite import crossover
 from suite import settings as suite_settings
 from suite.canary import Canary
 from suite.collection import (
@@ -239,6 +240,8 @@ class PerfPlugin:
         try:
             self._run.close()
         finally:
+            if not self.recording.empty:
+                crossover.tell(self.judge.session(), self.tables)
             if self.tables.rows:
                 self.tables.save(self._run.directory / "tables.json")
             if not self.recording.empty:

@@ -23,7 +23,7 @@ class Run:
 
     Args:
         suite: the whole configuration.
-        target: where and what to measure.
+        target: where and what to measure; ``{run}`` in a value of its environment is this run's own directory.
         budget: the budget's name, and ``sizes`` its figures after all overrides.
         extra_flags: changes to the target's flags for this run alone (``--flag``).
         results: the directory under which this run gets one of its own.
@@ -40,13 +40,14 @@ class Run:
         progress: Progress,
     ) -> None:
         self.suite = suite
-        self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}})
         self.budget = budget
         self.sizes = sizes
         self.extra_flags = dict(extra_flags)
         self.progress = progress
         self.started = datetime.now(UTC)
         self.directory = _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}")
+        env = {name: value.replace("{run}", str(self.directory)) for name, value in target.env.items()}
+        self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}, "env": env})
         self.launches: list[Slot] = []
         self._launcher = launcher_for(
             suite, self.target, log_dir=self.directory / "logs", say=progress.passing

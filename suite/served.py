@@ -120,8 +120,10 @@ class Served:
         """How long it took to be ready, and each phase of that; empty for a server that somebody else started."""
         if self.server.ready_s is None:
             return {}
-        phases = {name.replace(" ", "_"): seconds for name, seconds in (self.server.phases or {}).items()}
-        return {"ready_s": self.server.ready_s, **phases}
+        phases = {
+            name.replace(" ", "_"): round(seconds, 3) for name, seconds in (self.server.phases or {}).items()
+        }
+        return {"ready_s": round(self.server.ready_s, 3), **phases}
 
     @property
     def memory(self) -> dict[str, float | int | None]:
