@@ -174,7 +174,7 @@ def _sorted(judgement: Judgement) -> list[Verdict]:
 
 def _table(verdicts: Sequence[Verdict]) -> str:
     """An HTML table with a bar for each change; colours only where they are readable on light and dark pages."""
-    heads = ("verdict", "scenario", "arm", "metric", "value", "baseline", "change", "95 % CI")
+    heads = ("verdict", "change", "scenario, arm", "metric", "value", "baseline", "95 % CI")
     lines = ["<table><tr>", *(f"<th align='left'>{head}</th>" for head in heads), "</tr>"]
     for verdict in verdicts:
         estimate = verdict.estimate
@@ -184,18 +184,17 @@ def _table(verdicts: Sequence[Verdict]) -> str:
             else ""
         )
         cells = (
-            html.escape(verdict.question),
-            html.escape(verdict.arm),
+            _bar(verdict) + percent(estimate.change),
+            html.escape(f"{verdict.question}, {verdict.arm}"),
             html.escape(estimate.label),
             number(estimate.value, estimate.unit),
-            number(estimate.baseline_value, estimate.unit),
-            _bar(verdict) + percent(estimate.change),
+            number(estimate.baseline_value, ""),
             interval,
         )
         colour = COLOURS.get(verdict.word)
         style = f" style='background:{colour};color:white;padding:0 6px;border-radius:4px'" if colour else ""
         lines.append(f"<tr><td><span{style}>{verdict.word}</span></td>")
-        lines.extend(f"<td style='padding-right:12px'>{cell}</td>" for cell in cells)
+        lines.extend(f"<td>{cell}</td>" for cell in cells)
         lines.append("</tr>")
     return "".join([*lines, "</table>"])
 
