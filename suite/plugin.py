@@ -249,6 +249,8 @@ class PerfPlugin:
             self._write_allure(self._run)
         if exitstatus == pytest.ExitCode.TESTS_FAILED and self.only_retry and not self.broken_promise:
             session.exitstatus = EXIT_RETRY
+        if self.stored.problems and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_allure(self, run: Run) -> None:
         directory = self.config.getoption("allure_report_dir", default=None)
@@ -264,6 +266,8 @@ class PerfPlugin:
         terminalreporter.section("performance")
         for line in summary.of_run(self._run, self.judge, self.stored.notes):
             terminalreporter.write_line(line)
+        for line in self.stored.problems:
+            terminalreporter.write_line(line, red=True)
         if self.config.getoption("--aa"):
             terminalreporter.section("noise floor")
             for line in summary.of_noise(noise_floor(self._session(), self.stored.rules)):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from suite.flags import Flags
-from suite.gate import Baseline, BaselineStore, Judgement, Plan, Rules, Series, Session, judge, save_run
+from suite.gate import (
+    Baseline,
+    BaselineStore,
+    GateError,
+    Judgement,
+    Plan,
+    Rules,
+    Series,
+    Session,
+    judge,
+    save_run,
+)
 from suite.gate.history import History
 from suite.gate.invalid import no_cuda_graphs
 from suite.judging import Judge
@@ -33,11 +45,14 @@ class Stored:
         )
         self.notes: list[str] = []
         """What happened to the files, in sentences for the end of the run."""
+        self.problems: list[str] = []
+        """What could not be written, and why."""
 
     def subject(self, run: Run, served: Served) -> dict[str, Any]:
         """What an upgrade may change: versions and resolved settings of this launch, and the flags that were given."""
         given = Flags({name: value for name, value in served.server.flags.items() if name != "port"})
-        return {**run.surroundings.subject(), **served.info.subject(), "flags": " ".join(given.shown())}
+        whole = {**run.surroundings.subject(), **served.info.subject(), "flags": " ".join(given.shown())}
+        return {name: value for name, value in whole.items() if value is not None}
 
     def session(self, run: Run, recording: Recording) -> Session:
         """Everything this run has measured, as the gate judges it."""
@@ -67,17 +82,26 @@ class Stored:
         return judge(session, self.store.sessions_for(session), self.rules)
 
     def keep(self, run: Run, judged: Judge) -> None:
-        """Write ``run.json`` and ``verdicts.json``, and the baseline if that was asked for."""
+        """Write ``run.json`` and ``verdicts.json``, add the run to the history, and to the baselines if asked for.
+
+        What could not be written is told in ``problems``; the rest is still written.
+        """
         session = judged.session()
-        save_run(run.directory, session, judged.judgement())
-        History(run.directory.parent / "history", run.target.name).append(session)
+        self._try("the run", lambda: save_run(run.directory, session, judged.judgement()))
+        history = History(run.directory.parent / "history", run.target.name)
+        self._try("the history", lambda: history.append(session))
         self.notes.extend(run.surroundings.notes)
         self.notes.append(f"results in {run.directory}")
-        if self._settings.record:
-            self.store.record(session)
-            self.notes.append(
-                f"recorded as a baseline session in {self._settings.baselines / run.target.name}"
-            )
+        if self._settings.record and self._try("the baseline", lambda: self.store.record(session)):
+            self.notes.append(f"recorded as a baseline session in {self.store.folder}")
+
+    def _try(self, what: str, write: Callable[[], object]) -> bool:
+        try:
+            write()
+        except (GateError, OSError) as error:
+            self.problems.append(f"{what} was not written: {error}")
+            return False
+        return True
 
 
 def _checked(series: Series, baseline: Baseline | None) -> Series:
