@@ -58,8 +58,34 @@ HISTORY: tuple[FlagHistory, ...] = (
     FlagHistory("mamba-radix-cache-strategy", "0.5.14", "new; before: --mamba-scheduler-strategy"),
     FlagHistory("cuda-graph-max-bs", "0.5.20", "removed", "cuda-graph-max-bs-decode"),
     FlagHistory("cuda-graph-max-bs-decode", "0.5.20", "new; before: --cuda-graph-max-bs"),
+    *(
+        FlagHistory(name, "0.5.20", "removed", now)
+        for name, now in {
+            "collect-tokens-histogram": None,
+            "cuda-graph-bs": "cuda-graph-bs-decode",
+            "disable-piecewise-cuda-graph": "cuda-graph-backend-prefill=disabled",
+            "dsa-prefill-cp-mode": "cp-strategy",
+            "enable-breakable-cuda-graph": "cuda-graph-backend-prefill=breakable",
+            "enable-dsa-prefill-context-parallel": "enable-prefill-cp",
+            "enable-expert-distribution-metrics": "expert-balancedness-report-mode",
+            "enable-gdn-replayssm-spec": "enable-linear-replayssm-spec",
+            "enable-nsa-prefill-context-parallel": "enable-prefill-cp",
+            "enable-prefill-context-parallel": "enable-prefill-cp",
+            "enforce-piecewise-cuda-graph": "cuda-graph-backend-prefill=tc_piecewise",
+            "nsa-decode-backend": "dsa-decode-backend",
+            "nsa-prefill-backend": "dsa-prefill-backend",
+            "nsa-prefill-cp-mode": "cp-strategy",
+            "piecewise-cuda-graph-compiler": "cuda-graph-tc-compiler",
+            "piecewise-cuda-graph-max-tokens": "cuda-graph-max-bs-prefill",
+            "piecewise-cuda-graph-tokens": "cuda-graph-bs-prefill",
+            "prefill-cp-mode": "cp-strategy",
+            "prefill-round-robin-balance": None,
+            "stream-output": "incremental-streaming-output",
+        }.items()
+    ),
 )
-"""Renames and removals read in the published packages 0.5.9 to 0.5.23."""
+"""Renames and removals read in the published packages 0.5.9 to 0.5.23; those of 0.5.20 are the difference of
+the argparse tables of the installed 0.5.19 and 0.5.20, each with what 0.5.19's own help said to use instead."""
 
 
 def canonical(name: str) -> str:
