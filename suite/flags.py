@@ -75,7 +75,7 @@ HISTORY: tuple[FlagHistory, ...] = (
             "nsa-decode-backend": "dsa-decode-backend",
             "nsa-prefill-backend": "dsa-prefill-backend",
             "nsa-prefill-cp-mode": "cp-strategy",
-            "piecewise-cuda-graph-compiler": "cuda-graph-tc-compiler",
+            "piecewise-cuda-graph-compiler": None,
             "piecewise-cuda-graph-max-tokens": "cuda-graph-max-bs-prefill",
             "piecewise-cuda-graph-tokens": "cuda-graph-bs-prefill",
             "prefill-cp-mode": "cp-strategy",
