@@ -31,6 +31,10 @@ class Layout:
 
     Tokens/s, TPOT and request latency of one series are one measurement written three ways, so only the first of
     a series and kind (gated before informational) speaks for it as a control or in a median over arms.
+
+    For each column: `arm` (index into `arms`), whether it follows the `machine`, is a `ratio`, is `gated`, `speaks`,
+    its `margin` in logs, and the `cost` of removing controls: variance of what is judged, in units of its own.
+    controls: for each arm the columns of other arms that tell how fast the machine was.
     """
 
     columns: tuple[Column, ...]
@@ -40,13 +44,16 @@ class Layout:
     speaks: NDArray[np.bool_] = field(init=False)
     gated: NDArray[np.bool_] = field(init=False)
     margin: Array = field(init=False)
+    ratio: NDArray[np.bool_] = field(init=False)
     controls: tuple[NDArray[np.intp], ...] = field(init=False)
+    cost: Array = field(init=False)
 
     def __post_init__(self) -> None:
         columns = self.columns
         arms = tuple(sorted({c.arm for c in columns}))
         self._set("arms", arms)
         self._set("arm", np.array([arms.index(c.arm) for c in columns], dtype=np.intp))
+        self._set("ratio", np.array([c.kind == "ratio" for c in columns], dtype=bool))
         self._set("machine", np.array([c.kind in MACHINE_KINDS for c in columns], dtype=bool))
         self._set("gated", np.array([c.gated for c in columns], dtype=bool))
         self._set("margin", np.log1p([c.margin for c in columns]))
@@ -56,6 +63,8 @@ class Layout:
         self._set("speaks", np.isin(np.arange(len(columns)), list(first.values())))
         spoken = self.speakers()
         self._set("controls", tuple(spoken[self.arm[spoken] != a] for a in range(len(arms))))
+        own = np.where(self.ratio, 2.0, 1.0)
+        self._set("cost", np.where(self.machine, control_cost(self.n_controls()), own))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -67,8 +76,7 @@ class Layout:
 
     def families(self) -> list[NDArray[np.bool_]]:
         """Columns whose variances are alike enough to learn from each other: machine speed, counts, ratios."""
-        ratio = np.array([c.kind == "ratio" for c in self.columns])
-        return [mask for mask in (self.machine, ~self.machine & ~ratio, ratio) if mask.any()]
+        return [mask for mask in (self.machine, ~self.machine & ~self.ratio, self.ratio) if mask.any()]
 
     def n_controls(self) -> Array:
         """For each column, how many controls it has (0 for counts and ratios)."""

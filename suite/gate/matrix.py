@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.gate.baselines import Baseline
-from suite.gate.decide import OWN_PRIOR
+from suite.gate.centred import OWN_PRIOR
 from suite.gate.layout import Column, Layout
 from suite.gate.records import Key, Launch, Series
 from suite.gate.rules import MetricRule

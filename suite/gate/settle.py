@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.gate.decide import ALPHA_OWN, OWN_PRIOR, PASS_WIDTH, Decision
+from suite.gate.centred import OWN_PRIOR
+from suite.gate.decide import ALPHA_OWN, PASS_WIDTH, Decision
 from suite.gate.matrix import Matrix
 from suite.gate.shrink import t_quantile
 

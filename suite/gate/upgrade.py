@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.decide import FLOOR, PASS_WIDTH
+from suite.gate.centred import FLOOR
+from suite.gate.decide import PASS_WIDTH
 from suite.gate.layout import Layout
 from suite.gate.shrink import Array, holm, squeeze, t_quantile, t_tail
 

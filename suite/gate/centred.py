@@ -1,0 +1,208 @@
+"""A run and its baseline as changes: centred on the baseline's level, with what the controls moved by beside it.
+
+Shapes: N runs, S baseline sessions, B launches a session, L new launches, G columns of a layout. Values are
+y = +/- ln(value), signed so that larger is worse; NaN is "not measured".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.gate.layout import Layout
+from suite.gate.shrink import Array, Shrunk, mean, median, squeeze
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+FLOOR = 5e-4
+"""No launch is trusted to agree with another better than 0.05 %, however quiet a simulator is."""
+OWN_PRIOR = 0.005
+"""What a metric is said to move by of its own accord, from launch to launch and from session to session."""
+CAP_WITHIN = 24.0
+STATED_WITHIN_DF = 12.0
+
+
+class Levels(NamedTuple):
+    """Means of the sessions' generations: `of_session` (N, S, G), of the `current` one (N, G), and their `number` (N, G)."""
+
+    of_session: Array
+    current: Array
+    number: Array
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Changes against the baseline. All are (N, G) unless said otherwise.
+
+    change: new mean minus the level of the current generation; session: (N, S, G), each session minus the level of
+    its generation; sessions: of the current generation; session_df: degrees of freedom of the spread between
+    sessions, over all generations; launches: new ones; inverse_launches: mean of 1 / launches of a baseline session;
+    within: variance between launches of one session, of a column minus its controls.
+    """
+
+    layout: Layout
+    change: Array
+    session: Array
+    sessions: Array
+    session_df: Array
+    launches: Array
+    inverse_launches: Array
+    within: Shrunk
+
+    @cached_property
+    def relative(self) -> Array:
+        """The change minus what the controls of the same run moved by."""
+        return self.change - shift_of_controls(self.change, self.layout)
+
+    @cached_property
+    def relative_session(self) -> Array:
+        """The same for each baseline session, (N, S, G)."""
+        return self.session - shift_of_controls(self.session, self.layout)
+
+    @property
+    def many(self) -> Flags:
+        """Whether the baseline's own sessions say how far sessions differ (three of one level, or as good)."""
+        return self.session_df >= 2
+
+    @property
+    def grow(self) -> Array:
+        """Variance of (a new session - mean of the recorded ones), in units of one session's."""
+        return 1 + 1 / self.sessions
+
+    @property
+    def own_within(self) -> Array:
+        """Launch variance of a column alone, without its controls."""
+        return self.within.variance / self.layout.cost
+
+    @cached_property
+    def inverse_new(self) -> Array:
+        """1 / new launches: a mean of the column's and its controls' in the ratio in which they make up `within`."""
+        own = 1 / self.launches
+        return own / self.layout.cost + _of_controls(own, self.layout) * (1 - 1 / self.layout.cost)
+
+    @property
+    def launch_share(self) -> Array:
+        """What the difference of the two means keeps of the variance between launches."""
+        return self.inverse_new + self.inverse_launches / self.sessions
+
+
+def centre(
+    base: Array, new: Array, layout: Layout, within_prior: Array | None, generation: NDArray[np.intp]
+) -> Centred:
+    """Centre `new` (N, L, G) and `base` (N, S, B, G); generation: (S, G), the highest of a column is the current."""
+    base = base[:, :, : new.shape[1]]  # launches warm a machine: compare those of the same position
+    means = mean(base, 2)
+    levels = _levels(means, generation)
+    launches_of = np.sum(~np.isnan(base), axis=2)
+    there = launches_of > 0
+    session_df = there.sum(axis=1) - levels.number
+    there = there & (generation == generation.max(axis=0))
+    sessions = np.sum(there, axis=1).astype(float)
+    inverse = np.where(there, 1 / np.maximum(launches_of, 1), 0.0).sum(axis=1) / np.maximum(sessions, 1)
+    launches = np.sum(~np.isnan(new), axis=1).astype(float)
+    nothing = (sessions == 0) | (launches == 0)
+    return Centred(
+        layout=layout,
+        change=np.where(nothing, np.nan, mean(new, 1) - levels.current),
+        session=means - levels.of_session,
+        sessions=np.where(nothing, 1.0, sessions),
+        session_df=np.where(nothing, 0.0, session_df),
+        launches=np.where(nothing, 1.0, launches),
+        inverse_launches=np.where(nothing, 1.0, inverse),
+        within=_within(
+            base - levels.of_session[:, :, None], new - levels.current[:, None], layout, within_prior
+        ),
+    )
+
+
+def _levels(means: Array, generation: NDArray[np.intp]) -> Levels:
+    newest = generation.max(axis=0)
+    of_session, count = np.full_like(means, np.nan), np.zeros((means.shape[0], means.shape[2]))
+    current = np.full_like(count, np.nan)
+    for number in np.unique(generation):
+        inside = generation == number
+        level = mean(means, 1) if inside.all() else mean(np.where(inside, means, np.nan), 1)
+        of_session = np.where(inside, level[:, None], of_session)
+        current = np.where(newest == number, level, current)
+        count += ~np.isnan(level)
+    return Levels(of_session, current, count)
+
+
+def shift_of_controls(x: Array, layout: Layout) -> Array:
+    """For each column (last axis) the median over its controls; 0 where it has none."""
+    result = np.zeros_like(x)
+    for a, controls in enumerate(layout.controls):
+        mine = np.flatnonzero((layout.arm == a) & layout.machine)
+        if len(mine) and len(controls):
+            shift = median(x[..., controls], -1)
+            result[..., mine] = np.where(np.isnan(shift), 0.0, shift)[..., None]
+    return result
+
+
+def _of_controls(x: Array, layout: Layout) -> Array:
+    """For each column the mean of `x` over its controls; its own where it has none."""
+    result = np.array(x)
+    for a, controls in enumerate(layout.controls):
+        if len(controls):
+            result[:, (layout.arm == a) & layout.machine] = x[:, controls].mean(axis=1, keepdims=True)
+    return result
+
+
+def squares(x: Array, axis: int) -> tuple[Array, Array]:
+    """Sum of squares about the mean, and its degrees of freedom, without the NaNs."""
+    about = x - np.expand_dims(mean(x, axis), axis)
+    count = np.sum(~np.isnan(x), axis=axis)
+    return np.nansum(about**2, axis=axis), np.maximum(count - 1, 0).astype(float)
+
+
+def _within(base: Array, new: Array, layout: Layout, prior: Array | None) -> Shrunk:
+    """Pooled over the sessions. Subtracting the controls launch by launch takes out a drift of the machine."""
+    base = base - shift_of_controls(base, layout)
+    new = (new - shift_of_controls(new, layout))[:, : base.shape[2]]
+    total, df = _about_positions(base, new) if base.shape[1] >= 3 else _about_means(base, new)
+    variance = total / np.maximum(df, 1)
+    floor = layout.cost * FLOOR**2
+    shrunk = shrink_in_families(layout, variance, df, CAP_WITHIN, variance > floor)
+    stated = layout.cost * (prior if prior is not None else np.full(df.shape, OWN_PRIOR**2))
+    return Shrunk(
+        np.maximum(np.where(df > 0, shrunk.variance, stated), floor),
+        np.where(df > 0, shrunk.df, STATED_WITHIN_DF),
+    )
+
+
+def _about_means(base: Array, new: Array) -> tuple[Array, Array]:
+    """Sum of squares of launches about their session's mean, and its degrees of freedom."""
+    ss_base, df_base = squares(base, 2)
+    ss_new, df_new = squares(new, 1)
+    return ss_base.sum(axis=1) + ss_new, df_base.sum(axis=1) + df_new
+
+
+def _about_positions(base: Array, new: Array) -> tuple[Array, Array]:
+    """The same after taking out what launches of one position have in common in all sessions (warming up, order)."""
+    inside = base - mean(base, 2)[:, :, None]
+    pattern = mean(inside, 1)
+    residual = inside - pattern[:, None]
+    seen = ~np.isnan(base)
+    spent = seen.any(axis=2).sum(axis=1) + np.maximum(seen.any(axis=1).sum(axis=1) - 1, 0)
+    df_base = np.maximum(seen.sum(axis=(1, 2)) - spent, 0).astype(float)
+    ss_new, df_new = squares(new - pattern[:, : new.shape[1]], 1)
+    ss_base = np.where(df_base > 0, np.nansum(residual**2, axis=(1, 2)), 0.0)
+    return ss_base + ss_new / (1 + 1 / base.shape[1]), df_base + df_new
+
+
+def shrink_in_families(layout: Layout, variance: Array, df: Array, cap: float, use: Flags) -> Shrunk:
+    """Shrink variances within each family of columns.
+
+    The full cap is deserved by ten columns that are no copies of each other; three deserve a sixth of it, because
+    columns of one run share their controls and are not independent.
+    """
+    whole = Shrunk(variance, df)
+    for family in layout.families():
+        speak = family & layout.speaks
+        breadth = float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
+        whole = squeeze(*whole, cap=cap * breadth, fit=use & speak, use=use & family)
+    return whole

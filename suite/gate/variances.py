@@ -1,0 +1,202 @@
+"""How far a change may be off: the variances that each test of the rule rests on, with their degrees of freedom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.gate.centred import FLOOR, OWN_PRIOR, Centred, Flags, shrink_in_families, squares
+from suite.gate.layout import Layout
+from suite.gate.shrink import Array, mean, median, satterthwaite, t_quantile, t_tail
+
+CAP_BETWEEN = 12.0
+COMMON_PRIOR = 0.01
+"""What the machine as a whole is said to move by from session to session, where one session alone is recorded."""
+OWN_PRIOR_FEW, COMMON_PRIOR_ALONE = 0.015, 0.03
+"""What a metric is then said to move by where too few others, or no other arm, could show that it is more."""
+PRIOR_DF = 60.0
+YARDSTICK_PRIOR_DF = 1.0
+MIN_YARDSTICK_DF = 3
+MEDIAN_COST = 1.41
+"""Times variance / n: of the median of n >= 3 normal values (pi/2 for many, less for few)."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A variance and the degrees of freedom it is worth, (N, G)."""
+
+    variance: Array
+    df: Array
+
+    @property
+    def se(self) -> Array:
+        """Standard error."""
+        return np.sqrt(self.variance)
+
+    def bound(self, level: float | Array) -> Array:
+        """Half-width of a one-sided interval of that level."""
+        return t_quantile(level, self.df) * self.se
+
+    def p(self, change: Array) -> Array:
+        """One-sided p of a change this large."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return t_tail(change / self.se, self.df)
+
+
+def between_sessions(data: Centred) -> Array:
+    """Variance of a column minus its controls between sessions, launches excluded; the stated one where unknown."""
+    learned = _learned(data).variance - data.within.variance * data.inverse_launches
+    stated = data.layout.cost * _stated_sd(data.layout) ** 2
+    return np.maximum(np.where(data.many, learned, stated), 0.0)
+
+
+def relative_spread(data: Centred) -> Spread:
+    """Of the change relative to the controls: learned from three sessions or more, else from the stated prior."""
+    many, single = _from_sessions(data), _from_prior(data)
+    return Spread(
+        np.where(data.many, many.variance, single.variance), np.where(data.many, many.df, single.df)
+    )
+
+
+def _learned(data: Centred) -> Spread:
+    """Variance of session means (launches included) about their level, shrunk, never negligible."""
+    df = np.maximum(data.session_df, 1)
+    variance = np.nansum(data.relative_session**2, axis=1) / df
+    layout = data.layout
+    negligible = layout.cost * FLOOR**2
+    pooled = ~layout.machine | (
+        layout.n_controls() > 0
+    )  # without controls all columns share the session's effect
+    shrunk = shrink_in_families(
+        layout, variance, df, CAP_BETWEEN, pooled & (variance > negligible) & data.many
+    )
+    return Spread(np.maximum(shrunk.variance, negligible), shrunk.df)
+
+
+def _from_sessions(data: Centred) -> Spread:
+    learned, within = _learned(data), data.within
+    spare = np.maximum(
+        data.inverse_launches - data.inverse_new, 0.0
+    )  # the new run has more launches than they had
+    short = np.maximum(data.inverse_new - data.inverse_launches, 0.0)
+    variance = learned.variance * data.grow - within.variance * spare
+    floor = data.own_within * data.launch_share
+    low = variance < floor
+    df = np.where(low, np.minimum(2 * learned.df, within.df), learned.df)
+    variance, extra = np.where(low, floor, variance), within.variance * short
+    return Spread(variance + extra, satterthwaite([(variance, df), (extra, within.df)], variance + extra))
+
+
+def _from_prior(data: Centred) -> Spread:
+    stated = data.layout.cost * _stated_sd(data.layout) ** 2 * data.grow
+    launch = data.within.variance * data.launch_share
+    df = satterthwaite([(stated, np.full_like(stated, PRIOR_DF)), (launch, data.within.df)], stated + launch)
+    return Spread(stated + launch, df)
+
+
+def _stated_sd(layout: Layout) -> Array:
+    usual = np.where(_yardstick_df(layout) >= MIN_YARDSTICK_DF, OWN_PRIOR, OWN_PRIOR_FEW)
+    machine = np.where(layout.n_controls() > 0, usual, COMMON_PRIOR_ALONE)
+    return np.where(layout.machine, machine, np.where(layout.ratio, usual, OWN_PRIOR))
+
+
+def pass_spread(data: Centred, relative: Spread) -> Spread:
+    """For passing on fewer than three sessions the usual prior is enough: it is stated, and a pass is not an alarm."""
+    usual = data.layout.cost * OWN_PRIOR**2 * data.grow + data.within.variance * data.launch_share
+    return Spread(np.where(data.many, relative.variance, np.minimum(relative.variance, usual)), relative.df)
+
+
+def yardstick(data: Centred, relative: Spread) -> Spread:
+    """With fewer than three sessions: how far the metrics inside each other arm moved apart in this very run.
+
+    Variance 0 where it does not apply. The stated variance counts as one more degree of freedom.
+    """
+    layout = data.layout
+    by_arm = np.stack([squares(data.change[:, members], 1)[0] for members in _yardstick_arms(layout)], axis=1)
+    total = by_arm.sum(axis=1, keepdims=True)
+    df = np.broadcast_to(_yardstick_df(layout), data.change.shape)
+    pooled = np.where(layout.ratio, total, total - by_arm[:, layout.arm]) / np.maximum(df, 1)
+    whole = df + YARDSTICK_PRIOR_DF
+    mixed = (df * layout.cost * pooled + YARDSTICK_PRIOR_DF * relative.variance) / whole
+    applies = (df >= MIN_YARDSTICK_DF) & ~data.many
+    return Spread(np.where(applies, mixed, 0.0), np.where(applies, whole, PRIOR_DF))
+
+
+def _yardstick_arms(layout: Layout) -> list[NDArray[np.intp]]:
+    spoken = layout.speakers()
+    return [spoken[layout.arm[spoken] == a] for a in range(len(layout.arms))]
+
+
+def _yardstick_df(layout: Layout) -> Array:
+    spare = np.array([max(len(members) - 1, 0) for members in _yardstick_arms(layout)], dtype=float)
+    others = np.where(layout.machine, spare.sum() - spare[layout.arm], 0.0)
+    return np.where(layout.ratio, spare.sum(), others)
+
+
+def raw_spread(data: Centred, relative: Spread) -> Spread:
+    """Of the change itself, nothing removed: what the value moved by between the sessions recorded."""
+    floor = data.own_within * data.launch_share
+    variance = np.nansum(data.session**2, axis=1) / np.maximum(data.session_df, 1)
+    spare = np.maximum(data.inverse_launches - data.inverse_new, 0.0) * data.own_within
+    learned = np.maximum(np.maximum(variance, FLOOR**2) * data.grow - spare, floor)
+    stated = (OWN_PRIOR**2 + COMMON_PRIOR**2) * data.grow + floor
+    follows = data.layout.machine
+    machine = np.where(data.many, learned, stated), np.where(data.many, data.session_df, PRIOR_DF)
+    return Spread(
+        np.where(follows, machine[0], relative.variance), np.where(follows, machine[1], relative.df)
+    )
+
+
+@dataclass(frozen=True)
+class Common:
+    """What a kind of metric moved by in all arms together, given for each of its columns.
+
+    spread: as history tells it; pass_spread: for passing, with a stated part; tells: enough arms and sessions to
+    call a change common; exists: there is more than one arm.
+    """
+
+    shift: Array
+    spread: Spread
+    pass_spread: Spread
+    tells: Flags
+    exists: Flags
+
+
+def common_shift(data: Centred) -> Common:
+    """Median change over the arms, for decode speed and for latency separately where two arms measured them."""
+    layout, shape = data.layout, data.change.shape
+    kinds = layout.kinds_in_several_arms()
+    shift, variance, for_pass = np.zeros(shape), np.full(shape, np.inf), np.full(shape, np.inf)
+    for i in np.flatnonzero(layout.machine):
+        kind = layout.columns[i].kind
+        speakers = layout.speakers(kind if kind in kinds else None)
+        shift[:, i], variance[:, i], for_pass[:, i] = _median_of(data, speakers)
+    history = data.session_df.max(axis=1, keepdims=True)
+    told = np.array([column.kind in kinds for column in layout.columns])
+    several = layout.machine & np.full(shape, len(layout.arms) > 1)
+    return Common(
+        shift=shift,
+        spread=Spread(variance, np.broadcast_to(np.maximum(history, 1.0), shape)),
+        pass_spread=Spread(for_pass, np.where(data.many, data.session_df + 2, PRIOR_DF)),
+        tells=np.broadcast_to(told & (history >= 2), shape),
+        exists=several,
+    )
+
+
+def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    """Median change of some columns, its variance from history, and the one for passing (1 % counts as two sessions)."""
+    history = median(data.session[:, :, speakers], -1)
+    grow = 1 + 1 / data.sessions[:, speakers].min(axis=1)
+    df = data.session_df[:, speakers].max(axis=1)
+    spread = np.nansum((history - mean(history, 1)[:, None]) ** 2, axis=1)
+    share = (MEDIAN_COST if len(speakers) > 2 else 1.0) / len(speakers)
+    floor = share * mean((data.own_within * data.launch_share)[:, speakers], -1)
+    learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor)
+    mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor)
+    return (
+        median(data.change[:, speakers], -1),
+        learned,
+        np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow),
+    )
