@@ -54,7 +54,7 @@ def other_names(setting: str) -> tuple[str, ...]:
 class MetricName:
     """One name of a Prometheus metric and the first version that has it.
 
-    ``from_start`` says that the metric is there before any request has finished.
+    ``from_start`` says that the metric is there once the server is ready: its own warm-up request brings it.
     """
 
     name: str

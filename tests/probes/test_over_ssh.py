@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from suite.probes import checkpoint, gpus, installation
 from suite.probes.errors import ProbeHostError
 from tests.hosts import ssh_servers
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +48,15 @@ def test_what_is_missing_over_ssh_has_the_same_names(host: Host) -> None:
     assert found.why == "missing"
     with pytest.raises(ProbeHostError, match=r"loopback: no such interpreter"):
         installation.look(host, "/no/such/python")
+
+
+def test_a_round_is_sampled_over_ssh(host: Host, tmp_path: Path) -> None:
+    command = tmp_path / "nvidia-smi"
+    words = [sys.executable, str(HERE / "replay_nvidia_smi.py"), str(HERE / "nvidia_smi" / "overheating.csv")]
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    command.chmod(0o755)
+    sampler = gpus.Sampler(host, interval_s=0.1, command=str(command)).start()
+    end = time.monotonic() + 20
+    while len(sampler._samples) < 10 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert [evidence.gpu for evidence in gpus.throttled(sampler.stop())] == [2]

@@ -13,6 +13,7 @@ from suite.hosts import LocalHost
 from suite.probes import installation
 from suite.probes.errors import InstallationError, ProbeHostError
 from suite.probes.installation import CannotResolve, Refused, Resolved
+from suite.probes.on_host import installed
 from suite.probes.remote import run_script
 from tests.probes.making import CONSTRUCTED, RESOLVED_ONCE, install_sglang
 
@@ -135,6 +136,13 @@ def test_what_is_installed_is_found_without_importing_it(install: Install) -> No
     assert found.environment["SGLANG_API_KEY"] == "***"
     scanned = installation.scan(LocalHost(), sys.executable, env=env)
     assert [(site.file, site.line) for site in scanned.activations] == [("auto_mtp.py", 2)]
+
+
+def test_a_pth_file_that_hooks_sglang_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "auto.pth").write_text("import sglang_auto; sglang_auto.patch()\n")
+    (tmp_path / "editable.pth").write_text("/src/sglang/python\nimport _virtualenv\n")
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(tmp_path), "/not/there"])
+    assert [Path(place).name for place in installed.customized() if place.endswith(".pth")] == ["auto.pth"]
 
 
 def test_no_sglang_and_no_interpreter_have_their_own_names(tmp_path: Path) -> None:

@@ -112,8 +112,11 @@ def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Patient:
 
 
 def in_container(launch: config.DockerLaunch, env: Mapping[str, str]) -> list[str]:
-    """The words that run an image's Python on a script from standard input, without GPUs and without network."""
+    """The words that run an image's Python on a script from standard input, without GPUs and without network.
+
+    The engine takes the values of ``env`` from its own environment: on its command line all could read them.
+    """
     words = [launch.engine, "run", "--rm", "--interactive", "--network", "none"]
     words += [word for mount in launch.mounts for word in ("--volume", mount)]
-    words += [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
+    words += [word for name in env for word in ("--env", name)]
     return [*words, "--entrypoint", launch.python, launch.image]

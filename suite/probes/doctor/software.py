@@ -21,6 +21,8 @@ ODD = (
     "SGLANG_FORCE_STREAM_INTERVAL",
     "SGLANG_MAMBA_SSM_DTYPE",
     "LD_PRELOAD",
+    "SGLANG_PLUGINS",
+    "SGLANG_PLATFORM",
 )
 """Variables that change what is measured."""
 

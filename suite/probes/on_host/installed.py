@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import site
 import sys
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -121,9 +122,20 @@ def _root_of(package: str) -> str:
 
 
 def customized() -> list[str]:
-    """Modules that Python runs before any program: ``sitecustomize`` and ``usercustomize``, where there are some."""
+    """What Python runs before any program: ``sitecustomize`` and the like, and ``.pth`` files that name SGLang."""
     found = [_root_of(name) for name in ("sitecustomize", "usercustomize")]
+    for folder in site.getsitepackages():
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        found += [
+            os.path.join(folder, name) for name in names if name.endswith(".pth") and _hooks(folder, name)
+        ]
     return [place for place in found if place]
+
+
+def _hooks(folder: str, name: str) -> bool:
+    """Does a ``.pth`` file run code (a line that begins with ``import``) that speaks of SGLang?"""
+    lines = (_read(folder, name) or "").splitlines()
+    return any(line.startswith("import") and "sglang" in line for line in lines)
 
 
 def look(arguments: Sequence[str]) -> dict[str, Any]:

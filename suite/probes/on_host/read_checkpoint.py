@@ -146,17 +146,22 @@ def _check_shards(
     broken: dict[str, str] = {}
     dtypes: dict[str, int] = {}
     absent = 0
+    by_shard: dict[str, list[str]] = {}
+    for name, shard in tensors.items():
+        by_shard.setdefault(shard, []).append(name)
     for shard in shards:
         header, fault = header_of(os.path.join(place, shard))
         if fault == "missing":
             missing.append(shard)
         elif fault:
             broken[shard] = fault
-        for name in (name for name, where in tensors.items() if where == shard and header is not None):
-            if name not in (header or {}):
+        if header is None:
+            continue
+        for name in by_shard.get(shard, []):
+            if name not in header:
                 absent += 1
             elif name in mtp:
-                dtype = (header or {})[name].get("dtype", "?")
+                dtype = header[name].get("dtype", "?")
                 dtypes[dtype] = dtypes.get(dtype, 0) + 1
     result.update(shards=len(shards), missing=missing, broken=broken, mtp_dtypes=dtypes)
     if absent:
