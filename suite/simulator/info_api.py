@@ -67,7 +67,9 @@ def server_info(service: Service) -> dict[str, Any]:
         }
     info |= {
         "kv_events": None,
-        "internal_states": [_internal_state(service, settings, startup) for _ in range(settings["dp_size"])],
+        "internal_states": [
+            _internal_state(service, settings, startup) for _ in range(int(settings["dp_size"]))
+        ],
         "version": service.arguments.own.version,
     }
     return info | ({"frontend": "python"} if release(service.arguments.own.version) >= (0, 5, 20) else {})

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from suite.simulator.acceptance import context_factor
-from suite.simulator.behaviour import NEVER
 from suite.simulator.hardware import Hardware
 from suite.simulator.noise import Noise
 from suite.simulator.prefix_cache import PrefixCache
@@ -127,8 +126,7 @@ class Scheduler:
     # prefill
 
     def _prefill(self) -> Step | None:
-        budget = self.limits.chunk_tokens if self.limits.chunk_tokens > 0 else NEVER
-        budget = min(budget, self.limits.prefill_tokens) if self.limits.chunk_tokens <= 0 else budget
+        budget = self.limits.chunk_tokens if self.limits.chunk_tokens > 0 else self.limits.prefill_tokens
         step = Step("prefill", self.now_s, self.now_s)
         context, done = 0, []
         while budget > 0:
@@ -195,14 +193,14 @@ class Scheduler:
         uptime_s = self.now_s - self._started_s
         seconds = self.hardware.decode_s(len(batch), context, self.decode_steps, uptime_s)
         step = Step("decode", self.now_s, self.now_s + self._noise.stretch(seconds), batch=len(batch))
-        lost = self.hardware.left_after(uptime_s)
+        kept = self.hardware.left_after(uptime_s)
         if self.fullness > self.hardware.behaviour.collapse_above:
-            lost = 0.0
+            kept = 0.0
         speculation = self.hardware.speculation
         for sequence in batch:
             correct = 0
             if speculation is not None:
-                factor = lost * context_factor(sequence.held_tokens)
+                factor = kept * context_factor(sequence.held_tokens)
                 correct = sequence.drafts.accepted(sequence.verifications, sequence.output_tokens, factor)
                 sequence.count_verification(correct)
                 step.drafts_proposed += speculation.steps

@@ -324,7 +324,7 @@ def test_the_time_of_a_round_is_the_models(tmp_path) -> None:
     with serving(
         tmp_path / "log", "--noise", "0", "--launch-effect", "0", "--speculative-algorithm", "NEXTN"
     ) as server:
-        server.chat(STORY, max_tokens=1200, ignore_eos=True)
+        server.chat(STORY, max_tokens=700, ignore_eos=True)
         sampling = {"max_new_tokens": 256, "temperature": 0, "ignore_eos": True}
         took = [
             server.post("/generate", text=f"{STORY} {n}", sampling_params=sampling)["meta_info"]
