@@ -93,6 +93,9 @@ ACTIVATIONS = {
     ),
     "lambda": "hook = lambda args: setattr(args, 'speculative_algorithm', 'EAGLE')",
     "decorator": "@defaults(speculative_algorithm='EAGLE')\ndef f():\n    pass",
+    "under a test that it is another name": (
+        "def f(key, x, kw):\n    if key != 'speculative_algorithm':\n        kw['speculative_algorithm'] = x"
+    ),
     "handed to a resolver that is defined nowhere": (
         "def f(args):\n    args.speculative_algorithm = choose(args.speculative_algorithm, args.model_path)"
     ),
@@ -162,6 +165,7 @@ HARMLESS = {
 
 NOTHING = {
     "comparison": "def f(args):\n    return args.speculative_algorithm == 'EAGLE'",
+    "comparison with several flags": "def f(word):\n    return word in ('--model', '--speculative-algorithm')",
     "comparison of a flag": "def f(word):\n    return word == '--speculative-algorithm'",
     "message": "raise ValueError('use --speculative-algorithm NEXTN or EAGLE')",
     "log": "def f(cfg):\n    print(f'speculative_algorithm={cfg.speculative_algorithm}')",

@@ -47,7 +47,8 @@ def _line(patient: Patient, name: str, flags: Flags, outcome: Outcome) -> Line:
         return Line("problem", what, outcome.reason, "; ".join(known) or "correct the flags in suite.toml")
     if isinstance(outcome, CannotResolve):
         accepted = "its flags are accepted, but it is " if outcome.accepted else ""
-        return Line("warning", what, f"{accepted}not resolved without a launch: {outcome.reason}")
+        said = f"{accepted}not resolved without a launch: {outcome.reason}"
+        return Line("warning", what, said, "only a launch can tell what comes of it")
     asked = _asks(patient, flags)
     if asked is not outcome.speculation.on:
         said = f"would run with {outcome.speculation}, although it was {'' if asked else 'not '}asked for"

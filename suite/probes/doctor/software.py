@@ -38,10 +38,11 @@ def server(patient: Patient) -> Iterator[Line]:
     try:
         counters = servers.counters(launch.url, info.version, api_key=key)
     except MetricsDisabled as error:
-        yield Line("warning", "server", str(error))
+        yield Line("warning", "server", str(error), "without them one witness of speculation is missing")
         return
     for name in counters.missing:
-        yield Line("warning", "server", f"SGLang {info.version} should have the metric {name!r}, but has not")
+        said = f"SGLang {info.version} should have the metric {name!r}, but has not"
+        yield Line("warning", "server", said, "it was renamed: what needs it says so instead of reading 0")
     if counters.idle is False:
         busy = f"{counters.running_requests:g} requests run, {counters.queued_requests:g} wait"
         yield Line("problem", "idle", busy, "measure when nobody else uses the server")
@@ -71,7 +72,8 @@ def sglang(patient: Patient) -> Iterator[Line]:
     python = patient.python(env)
     if python is None:
         kind = patient.target.launch.kind
-        yield Line("warning", "sglang", f"not looked at: this launch of kind {kind!r} names no interpreter")
+        said = f"not looked at: this launch of kind {kind!r} names no interpreter"
+        yield Line("warning", "sglang", said, "only the running server can tell")
         return
     found = installation.scan(patient.host, python, env=env, cwd=patient.cwd)
     installed = found.installation

@@ -42,8 +42,6 @@ class Scan(ast.NodeVisitor):
             unguarded = [] if self.asked else self.sites[-1:]
             self.resolvers.setdefault(resolver, []).extend(unguarded)
 
-    # guards
-
     def block(self, statements: Sequence[ast.stmt]) -> None:
         before = self.asked
         for statement in statements:
@@ -72,7 +70,7 @@ class Scan(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        keyed = isinstance(node.test, ast.Compare) and any(map(is_key, node.test.comparators))
+        keyed = isinstance(node.test, ast.Compare) and _tests_the_name(node.test)
         self.under(self.reader.asked_if(node.test, True), self.block, node.body, keyed)
         self.under(self.reader.asked_if(node.test, False), self.block, node.orelse)
 
@@ -102,8 +100,6 @@ class Scan(ast.NodeVisitor):
         self.generic_visit(node)
         self.where.pop()
         self.reader, self.asked, self.keyed = before
-
-    # assignments
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
@@ -144,8 +140,6 @@ class Scan(ast.NodeVisitor):
         elif _names_it(target):
             kinds = {ast.Subscript: "item", ast.Attribute: "attribute"}
             self.give(node, kinds.get(type(target), "variable"), value)
-
-    # calls and literals
 
     def visit_Call(self, node: ast.Call) -> None:
         name = called(node)
@@ -192,7 +186,7 @@ class Scan(ast.NodeVisitor):
     def visit_Compare(self, node: ast.Compare) -> None:
         """A comparison gives nothing a value, but what is compared may: ``(x := ...)``, a look-up's fallback."""
         for part in (node.left, *node.comparators):
-            if not isinstance(part, ast.Constant):
+            if not isinstance(part, ast.Constant | ast.Tuple | ast.List | ast.Set):
                 self.visit(part)
 
     def visit_Expr(self, node: ast.Expr) -> None:
@@ -231,6 +225,11 @@ class Returns(Scan):
     def note(self, node: ast.AST, kind: str, verdict: str) -> None:
         if kind == "returned by the resolver":
             super().note(node, kind, verdict)
+
+
+def _tests_the_name(test: ast.Compare) -> bool:
+    """``key == "speculative_algorithm"``: what stands under it decodes a message's value of that name."""
+    return isinstance(test.ops[0], ast.Eq) and any(map(is_key, (test.left, *test.comparators)))
 
 
 def _names_it(target: ast.AST) -> bool:
