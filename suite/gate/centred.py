@@ -94,6 +94,7 @@ def centre(
     base: Array, new: Array, layout: Layout, within_prior: Array | None, generation: NDArray[np.intp]
 ) -> Centred:
     """Centre `new` (N, L, G) and `base` (N, S, B, G); generation: (S, G), the highest of a column is the current."""
+    every = base
     base = base[:, :, : new.shape[1]]  # launches warm a machine: compare those of the same position
     means = mean(base, 2)
     levels = _levels(means, generation)
@@ -114,7 +115,7 @@ def centre(
         launches=np.where(nothing, 1.0, launches),
         inverse_launches=np.where(nothing, 1.0, inverse),
         within=_within(
-            base - levels.of_session[:, :, None], new - levels.current[:, None], layout, within_prior
+            every - levels.of_session[:, :, None], new - levels.current[:, None], layout, within_prior
         ),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from suite.gate.baselines import Baseline, BaselineSession
 from suite.gate.decide import decide
 from suite.gate.matrix import build
-from suite.gate.records import Key, Series, Session
+from suite.gate.records import Key, Launch, Series, Session
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.values import bad_value, launch_log, round_logs, untrusted
 
@@ -75,7 +75,7 @@ def _smallest(
             one.arm,
             one.identity,
             [
-                BaselineSession(f"copy{i}", session.started_at, one.subject, one.launches)
+                BaselineSession(f"copy{i}", session.started_at, one.subject, _rotated(one.launches, i))
                 for i in range(copies)
             ],
         )
@@ -86,6 +86,12 @@ def _smallest(
         matrix.base, matrix.new, matrix.layout, within_prior=matrix.within_prior, generation=matrix.generation
     )
     return {key: float(np.expm1(decision.sdc[0, g])) for g, key in enumerate(matrix.keys)}
+
+
+def _rotated(launches: list[Launch], by: int) -> list[Launch]:
+    """The same launches at other positions: copies in one order would look like a pattern, not like noise."""
+    cut = by % len(launches)
+    return launches[cut:] + launches[:cut]
 
 
 def _round_cv(series: Series, metric: str) -> float | None:

@@ -22,7 +22,7 @@ NO_LIMIT = 1e6
 
 def mean(x: Array, axis: int) -> Array:
     """Mean over `axis` without the NaNs; NaN where nothing is left."""
-    if not np.isnan(x).any():
+    if x.shape[axis] and not np.isnan(x).any():
         return np.asarray(x.mean(axis=axis))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -31,7 +31,7 @@ def mean(x: Array, axis: int) -> Array:
 
 def median(x: Array, axis: int) -> Array:
     """Median over `axis` without the NaNs; NaN where nothing is left."""
-    if not np.isnan(x).any():
+    if x.shape[axis] and not np.isnan(x).any():
         return np.asarray(np.median(x, axis=axis))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
