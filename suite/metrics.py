@@ -137,7 +137,7 @@ def acceptance(round_: Round, kind: str | None = None) -> Acceptance:
     proposed = sum(s.proposed_drafts for s in told)
     counts = np.zeros(max((len(s.histogram) for s in told), default=0), dtype=np.int64)
     for spec in told:
-        counts[: len(spec.histogram)] += spec.histogram
+        counts[: len(spec.histogram)] += np.array(spec.histogram, dtype=np.int64)
     at_least = np.cumsum(counts[::-1])[::-1]
     positions = tuple(float(n) / steps for n in at_least[1:]) if steps else ()
     reason = _no_acceptance(round_, records, len(told), steps)

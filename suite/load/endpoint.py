@@ -9,6 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from suite.load.reading import AVAILABLE
+from suite.load.records import LoadError
 
 TransportName = Literal["auto", "stamping", "public"]
 
@@ -28,6 +29,15 @@ class Endpoint:
     api: Literal["chat", "completions"] = "chat"
     transport: TransportName = "auto"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise LoadError(
+                f"{self.base_url!r} is no server's address; expected something like http://127.0.0.1:30000"
+            )
+        if self.transport == "stamping" and not (AVAILABLE and parts.scheme == "http"):
+            raise LoadError('transport "stamping" is for plain http on Linux only; use "auto" or "public"')
 
     @property
     def root_url(self) -> str:

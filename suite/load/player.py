@@ -21,7 +21,7 @@ _BUILD_AHEAD_S = 0.05  # an open loop's requests are built this long before they
 _BACKLOG_HIGH = 20_000  # undecoded reads at which decoding begins while the round still runs: some 10 MB
 _BACKLOG_LOW = 10_000
 _SLICE = 32  # reads decoded at a time between two looks at the sockets: some 60 us
-_AFTER_NO_ANSWER_S = 0.1  # a client that got no byte waits, rather than hammer a dead server
+_AFTER_FAULT_S = 0.1  # a client whose request failed waits, rather than hammer a dead server
 DEFAULT_MAX_TOKENS = 256
 
 
@@ -182,8 +182,8 @@ class Player:
             if free_since and running.ticket.started is not None:
                 self._idle_s += running.ticket.started - free_since
             free_since = running.arrivals.end_t
-            if running.fault is not None and not running.arrivals.stamps:
-                await asyncio.sleep(_AFTER_NO_ANSWER_S)
+            if running.fault is not None:
+                await asyncio.sleep(_AFTER_FAULT_S)
 
     async def _open(self, load: OpenLoop) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
