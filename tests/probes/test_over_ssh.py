@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from suite import config
 from suite.flags import Flags
 from suite.hosts import Host, open_host
-from suite.probes import checkpoint, gpus, installation
+from suite.probes import checkpoint, doctor, gpus, installation
 from suite.probes.errors import ProbeHostError
 from tests.hosts import ssh_servers
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
@@ -21,8 +22,14 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    with ssh_servers.openssh(tmp_path_factory.mktemp("sshd")) as server, open_host(server.host()) as opened:
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssh_servers.SSHServer]:
+    with ssh_servers.openssh(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def host(sshd: ssh_servers.SSHServer) -> Iterator[Host]:
+    with open_host(sshd.host()) as opened:
         yield opened
 
 
@@ -60,3 +67,33 @@ def test_a_round_is_sampled_over_ssh(host: Host, tmp_path: Path) -> None:
     while len(sampler._samples) < 10 and time.monotonic() < end:
         time.sleep(0.1)
     assert [evidence.gpu for evidence in gpus.throttled(sampler.stop())] == [2]
+
+
+def test_the_doctor_visits_over_ssh(sshd: ssh_servers.SSHServer, tmp_path: Path) -> None:
+    env = install_sglang(tmp_path, CONSTRUCTED)
+    table = sshd.host().model_dump(exclude={"name"}, exclude_none=True)
+    target = {
+        "host": "box",
+        "model": str(whole(tmp_path / "model")),
+        "env": env,
+        "launch": {"kind": "process", "python": sys.executable},
+        "arms": {"off": {}, "on": {"flags": {"speculative-algorithm": "NEXTN"}}},
+    }
+    data = {
+        "default_target": "t",
+        "budgets": {"quick": {}},
+        "hosts": {"box": table},
+        "targets": {"t": target},
+    }
+    suite = config.parse(data, tmp_path / "suite.toml")
+    lines = list(doctor.examine(suite, suite.target()))
+    assert lines[0].said == "box can be reached"
+    assert [line for line in lines if line.status == "problem"] == []
+    assert [line.said.partition(",")[0] for line in lines if line.what == "arms"] == [
+        "speculation off: off",
+        "EAGLE",
+    ]
+    unknown = config.parse({**data, "hosts": {"box": {**table, "known_hosts": "/dev/null"}}}, suite.path)
+    (refused,) = list(doctor.examine(unknown, unknown.target()))
+    assert (refused.status, refused.what) == ("problem", "host")
+    assert "ssh-keyscan" in refused.said
