@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -327,3 +328,9 @@ def test_throttling_is_seen_by_nvidia_smi(tmp_path) -> None:
             time.sleep(0.05)
         assert int(after[0].split(",")[0]) == pytest.approx(0.8 * int(before[0].split(",")[0]), rel=0.01)
     assert int(smi("clocks.sm")[0]) < 1000, "idle when the server is gone"
+
+
+def test_every_fault_is_in_the_documentation() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    named = set(re.findall(r"`([a-z0-9-]+)`", text.split("## Faults")[1].split("## How")[0]))
+    assert {fault.name for fault in faults.CATALOGUE} <= named
