@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.gate.invalid import clocks_throttled
+from suite.gate.records import Invalid
 from suite.hosts import LocalHost
 from suite.probes import gpus
 from suite.probes.gpus import Gpu
+from suite.surroundings import Watched
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "nvidia_smi"
@@ -39,6 +42,11 @@ def read(command: str) -> gpus.Gpus:
     found = gpus.read(LocalHost(), command)
     assert isinstance(found, gpus.Gpus)
     return found
+
+
+def judged(samples: list[tuple[Gpu, ...]]) -> Invalid | None:
+    """What the gate makes of a round's samples."""
+    return clocks_throttled(Watched(samples).record()["gpu_samples"])
 
 
 def test_eight_idle_cards(replay: Replay) -> None:
@@ -122,19 +130,18 @@ def test_a_round_on_an_overheating_card_leaves_evidence(replay: Replay) -> None:
     samples = sampler.stop()
     assert sampler.outcome is None
     assert all(len(sample) == 4 for sample in samples)
-    (evidence,) = gpus.throttled(samples)
-    assert evidence.gpu == 2
-    assert "thermal (software)" in evidence.reasons
-    assert evidence.clock_first_mhz == pytest.approx(1965, abs=20)
-    assert evidence.clock_last_mhz == pytest.approx(1580, abs=60)
-    assert evidence.hottest_c == 93
-    assert "SM clock" in str(evidence)
+    throttled = judged(samples)  # the last sample is the replay's first frame again
+    assert throttled is not None
+    assert throttled.name == "clocks_throttled"
+    assert "GPU 2: software thermal" in throttled.evidence
+    assert [samples[place][2].sm_clock_mhz for place in (0, -2)] == [1965, 1580]
+    assert max(sample[2].temperature_c or 0 for sample in samples) == 93
 
 
 def test_a_round_at_the_power_limit_with_steady_clocks_is_no_throttling(replay: Replay) -> None:
     sampler = gpus.Sampler(LocalHost(), interval_s=0.1, command=replay("serving.csv")).start()
     _until(lambda: len(sampler._samples) >= 4)
-    assert gpus.throttled(sampler.stop()) == []
+    assert judged(sampler.stop()) is None
 
 
 def test_a_host_without_cards_is_sampled_in_vain_and_says_so(tmp_path: Path) -> None:
@@ -172,36 +179,6 @@ def test_xids_are_found_in_the_kernels_log() -> None:
         ("PCI:0000:01:00", 8, "pid=48694, name=python3, channel 0x00000008"),
         ("PCI:0000:21:00", 79, "GPU has fallen off the bus."),
     ]
-
-
-# throttled(): a pure function
-
-
-def at(clock: float | None, reasons: int = 0, busy: float | None = 97.0, index: int = 0) -> tuple[Gpu, ...]:
-    return (
-        Gpu(index=index, sm_clock_mhz=clock, reasons=reasons, utilization_percent=busy, temperature_c=70.0),
-    )
-
-
-def test_an_idle_card_is_not_slowed_whatever_its_clocks_do() -> None:
-    assert gpus.throttled([at(2400, 0x1, busy=0), at(180, 0x61, busy=0), at(180, 0x1, busy=3)]) == []
-
-
-def test_a_falling_clock_counts_without_a_reason_and_a_small_fall_does_not() -> None:
-    assert gpus.throttled([at(2000)] * 3 + [at(1890)] * 3)[0].reasons == ("SM clock fell",)
-    assert gpus.throttled([at(2000)] * 3 + [at(1910)] * 3) == []
-
-
-@pytest.mark.parametrize("bit", [0x8, 0x20, 0x40, 0x80])
-def test_one_serious_reason_is_enough(bit: int) -> None:
-    assert len(gpus.throttled([at(2000), at(2000, bit), at(2000)])) == 1
-
-
-@given(st.lists(st.tuples(st.floats(1900, 1980), st.sampled_from([0, 0x1, 0x2, 0x4, 0x10])), max_size=30))
-def test_steady_clocks_without_a_serious_reason_are_never_throttling(
-    samples: list[tuple[float, int]],
-) -> None:
-    assert gpus.throttled([at(clock, reasons) for clock, reasons in samples]) == []
 
 
 @given(st.text(max_size=200))

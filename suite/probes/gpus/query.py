@@ -49,6 +49,9 @@ REASONS: Mapping[int, str] = {
 }
 """Bits of the reasons' mask: ``nvmlClocksThrottleReason*`` in NVML's header."""
 
+SERIOUS = 0x8 | 0x20 | 0x40 | 0x80
+"""Hardware slowdown, both thermal slowdowns, power brake: never part of normal work."""
+
 _NEWER = {"clocks_throttle_reasons.active": "clocks_event_reasons.active"}
 _INVALID = re.compile(r'Field "([^"]+)" is not a valid field')
 _LOST = re.compile(r"GPU is lost|has fallen off the bus|Unable to determine the device handle", re.IGNORECASE)
