@@ -107,7 +107,7 @@ def test_identity_names_the_model_not_its_place() -> None:
         "device": "cpu",
     }
     cached = made(
-        model_path="/root/.cache/huggingface/hub/models--nvidia--Qwen3.5-397B-A17B-NVFP4/snapshots/abc123"
+        model_path="/home/me/.cache/huggingface/hub/models--nvidia--Qwen3.5-397B-A17B-NVFP4/snapshots/abc123"
     )
     assert cached.identity()["model"] == "Qwen3.5-397B-A17B-NVFP4"
     assert cached.identity()["revision"] == "abc123"
