@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from suite.simulator import chat_api, completions_api, info_api, logs, native_api, wire
-from suite.simulator.delivery import ConnectionCut, EventStream
+from suite.simulator.delivery import EventStream, aborted_on_disconnect
 from suite.simulator.request_fields import RequestError
 from suite.simulator.service import Generation, Service
 
@@ -115,7 +115,9 @@ def _generate(service: Service, api: GenerationApi) -> Endpoint:
             return JSONResponse(api.failure(str(error)), 400)
         if body.get("stream"):
             return _Streaming(EventStream(service, generation, api.events(service, body, generation)))
-        return Response(wire.dumps(await api.whole(service, body, generation)), media_type="application/json")
+        async with aborted_on_disconnect(request.receive, generation):
+            answer = await api.whole(service, body, generation)
+        return Response(wire.dumps(answer), media_type="application/json")
 
     return endpoint
 
@@ -191,6 +193,3 @@ def _metrics(service: Service) -> Endpoint:
 async def _not_found(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
     return JSONResponse({"detail": "Not Found" if status == 404 else "Method Not Allowed"}, status)
-
-
-__all__ = ["ConnectionCut", "build"]

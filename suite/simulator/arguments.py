@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -26,6 +27,8 @@ _SUFFIXES = {
     "Ti": 2**40,
 }
 LATEST = "0.5.23"
+FAULT_VARIABLE = "SIMULATED_FAULT"
+"""Names faults as --fault does, for who must not see them on the command line."""
 
 # Flags that earlier releases had and 0.5.20 removed.
 _UNTIL_0_5_19 = ("--mamba-scheduler-strategy", "--cuda-graph-max-bs")
@@ -112,6 +115,7 @@ def parse(argv: list[str]) -> Arguments:
 def _own_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="suite.simulator", add_help=False, allow_abbrev=False)
     parser.add_argument("--fault", action="append", default=[], metavar="NAME[=STRENGTH]")
+    parser.set_defaults(fault=[text for text in [os.environ.get(FAULT_VARIABLE, "")] if text])
     parser.add_argument("--list-faults", action="store_true")
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--simulator-seed", type=int)

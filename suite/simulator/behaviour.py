@@ -61,6 +61,8 @@ class Behaviour:
 
     # what is said about it
     renamed_keys: bool = False
+    redefined_keys: bool = False
+    """The token that every verify step yields anyway is counted as a correct draft."""
     dropped_keys: bool = False
     usage_missing: bool = False
     log_symptoms: bool = False

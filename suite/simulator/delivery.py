@@ -60,6 +60,34 @@ async def _recut(generation: Generation) -> AsyncIterator[Output]:
         yield output
 
 
+@contextlib.asynccontextmanager
+async def aborted_on_disconnect(
+    receive: Receive, generation: Generation, gone: asyncio.Event | None = None
+) -> AsyncIterator[None]:
+    """Within it, a generation ends when its client goes away (then `gone` is set); after it, in any case."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        abort(generation)
+        if gone is not None:
+            gone.set()
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        abort(generation)
+
+
+def abort(generation: Generation) -> None:
+    """End what has not ended, at the next step."""
+    for sequence in generation.sequences:
+        if sequence.finish is None:
+            sequence.aborted = True
+
+
 class EventStream:
     """An ASGI response that sends events as they are made, and aborts the generation if the client goes away."""
 
@@ -71,13 +99,9 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the end, the client's departure or a fault, whichever is first."""
-        watch = asyncio.get_running_loop().create_task(self._watch(receive))
-        try:
+        async with aborted_on_disconnect(receive, self._generation, self._gone):
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await self._send_events(send)
-        finally:
-            watch.cancel()
-            self._abort()
 
     async def _send_events(self, send: Send) -> None:
         odd, chunks = self._service.behaviour, 0
@@ -94,14 +118,3 @@ class EventStream:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._gone.wait(), odd.stall_s)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._gone.set()
-        self._abort()
-
-    def _abort(self) -> None:
-        for sequence in self._generation.sequences:
-            if sequence.finish is None:
-                sequence.aborted = True

@@ -107,6 +107,8 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("flipped-default", "key:value", "attention_backend:triton", "a setting that was not given resolves to another value", _flip),
     Fault("removed-flag", "flag", "--moe-runner-backend", "this SGLang no longer knows the flag: exit 2", _remove_flag),
     Fault("renamed-metric", "", "", "acceptance keys and metrics have other names", lambda b, _: replace(b, renamed_keys=True)),
+    Fault("redefined-metric", "", "", "correct drafts count the bonus token too: the identities no longer hold",
+          lambda b, _: replace(b, redefined_keys=True)),
     Fault("dropped-keys", "", "", "acceptance keys and metrics are missing", lambda b, _: replace(b, dropped_keys=True)),
     Fault("usage-missing", "", "", "answers come without usage", lambda b, _: replace(b, usage_missing=True)),
     Fault("log-only", "", "", "nothing but the log is wrong: cuda graph False, warnings",

@@ -169,6 +169,8 @@ async def serve(service: Service, listener: socket.socket) -> int:
         loop.add_signal_handler(number, ending.set)
     logs.write(f"INFO:     Started server process [{os.getpid()}]")
     serving = loop.create_task(server.serve(sockets=[listener]))
+    host, port = listener.getsockname()[:2]
+    logs.write(f"INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)")
     await asyncio.sleep(service.start_s * 0.1)
     gc.collect()
     gc.freeze()  # a collection over everything imported would be seen as a late chunk

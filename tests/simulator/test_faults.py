@@ -225,6 +225,14 @@ def test_renamed_and_dropped_keys(tmp_path) -> None:
             assert details is None
 
 
+def test_a_redefined_count_breaks_the_identities(tmp_path) -> None:
+    with serving(tmp_path / "log", *NEXTN, "--fault", "redefined-metric") as server:
+        details = _details(server)
+    assert details is not None
+    histogram = details["spec_correct_drafts_histogram"]
+    assert details["spec_num_correct_drafts"] > sum(place * count for place, count in enumerate(histogram))  # type: ignore[operator,arg-type]
+
+
 def test_usage_missing(tmp_path) -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
     with serving(tmp_path / "log", "--fault", "usage-missing") as server:

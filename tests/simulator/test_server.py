@@ -246,14 +246,13 @@ def test_flushing_while_busy_is_refused_and_aborting_ends_it(off) -> None:
     assert off.ask("POST", "/flush_cache")[0] == 200
 
 
-def test_a_client_that_goes_away_frees_its_place(off) -> None:
-    body = json.dumps(chat_body(STORY, max_tokens=1900, ignore_eos=True, stream=True))
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_frees_its_place(off, stream) -> None:
+    body = json.dumps(chat_body(STORY, max_tokens=1900, ignore_eos=True, stream=stream))
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", off.port), timeout=10) as client:
-        client.sendall(
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-        )
-        client.recv(300)
-        assert off.get("/v1/loads")["loads"][0]["num_running_reqs"] == 1
+        client.sendall((head + body).encode())
+        _until(lambda: off.get("/v1/loads")["loads"][0]["num_running_reqs"] == 1)
     _until(lambda: off.get("/v1/loads")["loads"][0]["num_running_reqs"] == 0, seconds=3.0)
 
 
