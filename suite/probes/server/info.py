@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from suite import redact
 from suite.flags import MASK
 from suite.probes import http
 from suite.probes.errors import NotSGLang
@@ -197,7 +198,5 @@ def _masked(value: Any, secrets: tuple[str, ...], key: str = "") -> Any:
     if isinstance(value, str):
         if value and _SECRET_SETTING.search(key):
             return MASK
-        value = _SECRET_ARGUMENT.sub(rf"\1\2{MASK}", value)
-        for secret in secrets:
-            value = value.replace(secret, MASK)
+        return redact.scrub(_SECRET_ARGUMENT.sub(rf"\1\2{MASK}", value), secrets)
     return value
