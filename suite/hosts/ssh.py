@@ -40,7 +40,6 @@ class SSHHost(Host):
         self._config = host
         self._tunnels: dict[tuple[str, int], Tunnel] = {}
         self._connection = ssh_loop.call(connect(host), host.connect_timeout_s * 3)
-        self._has_timeout: bool | None = None
         self._sftp: asyncssh.SFTPClient | None = None
 
     @property
@@ -59,7 +58,7 @@ class SSHHost(Host):
         input: bytes | str | None = None,  # noqa: A002
     ) -> Completed:
         data = input.encode() if isinstance(input, str) else input
-        command = command_line([*self._limited(timeout_s), *argv], env, cwd)
+        command = command_line([*_limited(timeout_s), *argv], env, cwd)
 
         async def work() -> Completed:
             process = await self._connection.create_process(
@@ -80,13 +79,6 @@ class SSHHost(Host):
             return Completed(tuple(argv), process.returncode, _text(out), _text(err))
 
         return self._call(work(), timeout_s + 30.0)
-
-    def _limited(self, timeout_s: float) -> list[str]:
-        """What ends a command on the host itself: not every sshd passes on a signal (not for root's logins)."""
-        if self._has_timeout is None:
-            self._has_timeout = False
-            self._has_timeout = self.run(["timeout", "-s", "KILL", "60", "true"]).code == 0
-        return ["timeout", "-s", "KILL", str(math.ceil(timeout_s) + 1)] if self._has_timeout else []
 
     def start(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
@@ -255,6 +247,12 @@ def command_line(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | 
         raise CommandFailed(f"{argv[0]!r}: an argument holds a NUL, or a variable's name an equals sign")
     words = shlex.join(["env", *variables, *argv] if variables else argv)
     return f"cd {shlex.quote(cwd)} && exec {words}" if cwd else f"exec {words}"
+
+
+def _limited(timeout_s: float) -> list[str]:
+    """What ends a command on the host itself: not every sshd passes on a signal (not for root's logins)."""
+    limit = f"timeout -s KILL {math.ceil(timeout_s) + 1}"
+    return ["sh", "-c", f'command -v timeout > /dev/null && exec {limit} "$@"; exec "$@"', "sh"]
 
 
 def _end(process: asyncssh.SSHClientProcess[bytes]) -> None:

@@ -75,7 +75,7 @@ def test_two_arms_are_two_launches_one_after_the_other(launcher: MakeLauncher) -
     ]
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(hostile_text.filter(lambda text: not text.startswith("--")), min_size=2, max_size=6))
 def test_hostile_flags_and_variables_arrive_as_they_are(
     launcher: MakeLauncher, place: dict[str, object], tmp_path: Path, words: list[str]
@@ -124,8 +124,8 @@ def test_a_dead_child_is_not_the_kernels_doing(launcher: MakeLauncher) -> None:
 
 
 def test_a_server_that_hangs_is_given_up_and_ended(launcher: MakeLauncher, place: dict[str, object]) -> None:
-    timeouts = {"ready_s": 3.0, "drain_s": 1.0}
-    words = "not ready within 3 s, while loading weights"
+    timeouts = {"ready_s": 2.0, "drain_s": 1.0}
+    words = "not ready within 2 s, while loading weights"
     with launcher(["hang"], timeouts=timeouts, **place) as opened, pytest.raises(NotReadyInTime, match=words):
         opened.start(arm(opened))
 

@@ -126,7 +126,7 @@ def test_teardown_starts_the_unit_again_when_the_keeper_is_killed(
     opened.__enter__()
     opened.start(arm(opened))
     os.kill(opened.nodes[0].keeper.pid, 9)
-    assert (originals(), len(standins_running())) == (0, 1)
+    assert wait_until(lambda: (originals(), len(standins_running())) == (0, 1))
     with launcher([], launch=UNIT):
         assert standins_running() == []
     assert originals() == 1

@@ -29,10 +29,11 @@ from tests.servers.conftest import (
 )
 
 OTHER_RUN = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from suite import config
-from suite.servers import launcher_for
+from suite.servers import keeping, launcher_for
+keeping.SILENCE_S = float(os.environ.get("SILENCE_S", keeping.SILENCE_S))
 suite = config.load(Path(sys.argv[1]))
 target = suite.target()
 with launcher_for(suite, target, Path(sys.argv[2]), lambda line: print(line, flush=True)) as launcher:
@@ -187,11 +188,26 @@ def _drop_connections_of(sshd: ssh_servers.SSHServer, opened: Launcher) -> None:
 
 
 def test_teardown_over_ssh_when_the_suite_is_killed(tmp_path: Path, sshd: ssh_servers.SSHServer) -> None:
-    keys = sshd.host().model_dump(exclude={"name", "connect_timeout_s"})
-    hosts = "[hosts.box]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-    with other_run(tmp_path, ["orphan"], hosts, "box") as run:
+    with other_run(tmp_path, ["orphan"], _hosts(sshd), "box") as run:
         assert len(standins_running()) == 4
         run.kill()
+        assert wait_until(lambda: not standins_running())
+
+
+def _hosts(sshd: ssh_servers.SSHServer) -> str:
+    keys = sshd.host().model_dump(exclude={"name", "connect_timeout_s"})
+    return "[hosts.box]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+
+
+def test_teardown_over_ssh_when_the_link_falls_silent(
+    tmp_path: Path, sshd: ssh_servers.SSHServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is frozen stands for a link that died without a word: nothing is closed, nothing is heard."""
+    monkeypatch.setenv("SILENCE_S", "2")
+    with other_run(tmp_path, ["orphan"], _hosts(sshd), "box") as run:
+        time.sleep(2.5)
+        assert len(standins_running()) == 4  # the heartbeat keeps it
+        run.send_signal(signal.SIGSTOP)
         assert wait_until(lambda: not standins_running())
 
 
