@@ -174,7 +174,7 @@ def loads(service: Service) -> dict[str, Any]:
         "num_prealloc_ready_tokens": 0,
         "max_total_num_tokens": limits.kv_tokens,
         "max_running_requests": limits.running,
-        "token_usage": round(scheduler.fullness, 4),
+        "token_usage": round(scheduler.usage, 4),
         "gen_throughput": service.telemetry.gen_throughput,
         "cache_hit_rate": cached / (cached + computed) if cached else 0.0,
         "utilization": running / limits.running,

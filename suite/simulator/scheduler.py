@@ -86,9 +86,14 @@ class Scheduler:
         return self._private_tokens + self.cache.pinned_tokens
 
     @property
-    def fullness(self) -> float:
-        """The share of the KV pool in use, cached prefixes included."""
-        return min(1.0, (self._private_tokens + self.cache.tokens) / self.limits.kv_tokens)
+    def usage(self) -> float:
+        """The share of the KV pool that cannot be given up (SGLang's token usage: idle cached prefixes do not count)."""
+        return min(1.0, self.used_tokens / self.limits.kv_tokens)
+
+    @property
+    def evictable_tokens(self) -> int:
+        """KV tokens of cached prefixes that no unfinished sequence needs."""
+        return max(0, self.cache.tokens - self.cache.pinned_tokens)
 
     @property
     def _private_tokens(self) -> int:
@@ -194,7 +199,7 @@ class Scheduler:
         seconds = self.hardware.decode_s(len(batch), context, self.decode_steps, uptime_s)
         step = Step("decode", self.now_s, self.now_s + self._noise.stretch(seconds), batch=len(batch))
         kept = self.hardware.left_after(uptime_s)
-        if self.fullness > self.hardware.behaviour.collapse_above:
+        if self.usage > self.hardware.behaviour.collapse_above:
             kept = 0.0
         speculation = self.hardware.speculation
         for sequence in batch:

@@ -87,7 +87,7 @@ class Telemetry:
         self._last_prefill_s = step.end_s
         logs.scheduler(
             f"Prefill batch, #new-seq: {step.batch}, #new-token: {step.new_tokens}, #cached-token: {step.cached_tokens}, "
-            f"full token usage: {scheduler.fullness:.2f}, mamba usage: {self._mamba_usage():.2f}, "
+            f"full token usage: {scheduler.usage:.2f}, mamba usage: {self._mamba_usage():.2f}, "
             f"#running-req: {max(0, len(scheduler.running) - step.batch)}, #queue-req: {len(scheduler.waiting)}, "
             f"#pending-token: {sum(s.to_prefill for s in scheduler.waiting)}, cuda graph: {self._graph}, "
             f"input throughput (token/s): {step.new_tokens / max(passed_s, 1e-9):.2f}"
@@ -119,7 +119,7 @@ class Telemetry:
         running = len(scheduler.running)
         logs.scheduler(
             f"Decode batch, #running-req: {running}, #full token: {scheduler.used_tokens}, "
-            f"full token usage: {scheduler.fullness:.2f}, mamba num: {running}, mamba usage: {self._mamba_usage():.2f}, "
+            f"full token usage: {scheduler.usage:.2f}, mamba num: {running}, mamba usage: {self._mamba_usage():.2f}, "
             f"{drafts}cuda graph: {self._graph}, gen throughput (token/s): {self.gen_throughput:.2f}, "
             f"#queue-req: {len(scheduler.waiting)}"
         )
