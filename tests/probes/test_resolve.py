@@ -14,6 +14,7 @@ from suite.probes import installation
 from suite.probes.errors import InstallationError, ProbeHostError
 from suite.probes.installation import CannotResolve, Refused, Resolved
 from suite.probes.on_host import installed
+from suite.probes.on_host.scan_source import Package
 from suite.probes.remote import run_script
 from tests.probes.making import CONSTRUCTED, RESOLVED_ONCE, install_sglang
 
@@ -136,6 +137,12 @@ def test_what_is_installed_is_found_without_importing_it(install: Install) -> No
     assert found.environment["SGLANG_API_KEY"] == "***"
     scanned = installation.scan(LocalHost(), sys.executable, env=env)
     assert [(site.file, site.line) for site in scanned.activations] == [("auto_mtp.py", 2)]
+
+
+def test_a_hook_file_is_scanned_as_text(tmp_path: Path) -> None:
+    hook = tmp_path / "auto.pth"
+    hook.write_text("import sglang.srt.server_args as s; s.ServerArgs.speculative_algorithm = 'EAGLE'\n")
+    assert [site["class"] for site in Package().scan(str(hook)).sites] == ["activation"]
 
 
 def test_a_pth_file_that_hooks_sglang_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ Read = Callable[[], bytes]
 
 
 def files_of(root: str) -> Iterator[tuple[str, Read]]:
-    """Each file of a directory, wheel or single module: its name from the root's parent on, and how to read it."""
-    if root.endswith(".py"):
+    """Each file of a directory, wheel or single file: its name from the root's parent on, and how to read it."""
+    if os.path.isfile(root) and not root.endswith(".whl"):
         yield os.path.basename(root), lambda: _bytes(root)
         return
     if os.path.isfile(root):
