@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.clients import CLIENTS, Job, Result
+from bench.clients import CLIENTS, PUBLIC, Job, Result
 from tests.paced.server import PacedServer, Truth, compiler
 
 INTERVAL_S = 0.010
@@ -94,7 +94,7 @@ def measure(
 
 def median(runs: Sequence[Figures], what: str) -> float:
     """The median over runs of one figure."""
-    return statistics.median(getattr(run, what) for run in runs)
+    return float(statistics.median(getattr(run, what) for run in runs))
 
 
 def promises(seen: dict[tuple[str, int], list[Figures]], streams: Sequence[int]) -> list[tuple[bool, str]]:
@@ -171,12 +171,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--streams", type=lambda t: [int(n) for n in t.split(",")], default=[1, 64, 256])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--chunks", type=int, default=256, help="a stream")
+    parser.add_argument("--chunks", type=int, default=384, help="a stream")
+    parser.add_argument("--all", action="store_true", help="also our client over the public transport")
     args = parser.parse_args(argv)
     if compiler() is None:
         print("the benchmark needs a C compiler for the paced server", file=sys.stderr)
         return 2
-    names = list(CLIENTS)
+    names = [name for name in CLIENTS if args.all or name != PUBLIC]
     print_setting(args.repeats, args.chunks)
     seen = measure(names, args.streams, args.repeats, args.chunks)
     print()

@@ -150,9 +150,10 @@ def plain_aiohttp(job: Job) -> Result:
     return result
 
 
+PUBLIC = "ours, public transport"
 CLIENTS: dict[str, Callable[[Job], Result]] = {
     "ours": ours,
-    "ours, public transport": ours_public,
+    PUBLIC: ours_public,
     "plain aiohttp loop": plain_aiohttp,
     "typed AsyncOpenAI": typed_openai,
 }

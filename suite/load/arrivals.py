@@ -37,13 +37,12 @@ class Arrivals:
 
     def decode(self, limit: int | None = None) -> int:
         """Decode the oldest `limit` reads (all, if None), forget their bytes, and return how many they were."""
-        stamps, pieces, feed = self.stamps, self.pieces, self.answer.feed
+        stamps, pieces = self.stamps, self.pieces
         count = len(pieces) if limit is None else min(limit, len(pieces))
         if count == 0:
             return 0
         self._decoded_to_t = stamps[count - 1]
-        for i in range(count):
-            feed(stamps[i], pieces[i])
+        self.answer.feed_all(stamps[:count], pieces[:count])
         del stamps[:count], pieces[:count]
         return count
 

@@ -6,6 +6,8 @@ Decoding costs more than stamping, so it runs apart from it: after the round, or
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,24 +16,24 @@ from suite.load.records import Fault, FaultKind, SpecDetails, Timeline
 from suite.load.sse import EventCutter
 
 
-class _PromptDetails(msgspec.Struct):
+class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     completion_tokens: int | None = None
     prompt_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
     reasoning_tokens: int | None = None
 
 
-class _Delta(msgspec.Struct):
+class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None  # the name other servers use
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     index: int = 0
     delta: _Delta | None = None
     text: str | None = None
@@ -53,12 +55,14 @@ class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     sglext: _Extension | None = None
-    error: msgspec.Raw = msgspec.Raw()
+    error: Any = None
     object: str | None = None
     message: str | None = None
 
 
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_decode_chunks = msgspec.json.Decoder(list[_Chunk]).decode
+_TAIL = 4  # the last reads of an answer hold what is unusual: finish, speculation, usage, [DONE]
 
 
 class Answer:
@@ -68,11 +72,10 @@ class Answer:
     """
 
     __slots__ = (
+        "_by_choice",
         "_cutter",
         "_done",
         "_keep_text",
-        "_last_total",
-        "_sum_of_choices",
         "cached_tokens",
         "chunks",
         "completion_tokens",
@@ -92,8 +95,7 @@ class Answer:
         self._cutter = EventCutter()
         self._keep_text = keep_text
         self._done = False
-        self._last_total = 0
-        self._sum_of_choices: dict[int, int] = {}
+        self._by_choice: dict[int, int] = {}  # counts of single choices, filled only if there are several
         self.times = array("d")
         self.tokens = array("q")
         self.text_t = array("d")  # arrivals of text, filled only while the server gives no count a chunk
@@ -112,6 +114,39 @@ class Answer:
         """Take in one read that arrived at `t`."""
         for event in self._cutter.feed(piece):
             self._event(t, event)
+
+    def feed_all(self, stamps: Sequence[float], pieces: Sequence[bytes]) -> None:
+        """The same as `feed` for each read in turn, but reads of one event each are decoded together."""
+        start = 0
+        while start < len(pieces) and not self._cutter.between_events:
+            self.feed(stamps[start], pieces[start])
+            start += 1
+        end = len(pieces) - _TAIL
+        if end > start and self._feed_usual(stamps[start:end], pieces[start:end]):
+            start = end
+        for t, piece in zip(stamps[start:], pieces[start:], strict=True):
+            self.feed(t, piece)
+
+    def _feed_usual(self, stamps: Sequence[float], pieces: Sequence[bytes]) -> bool:
+        """Decode reads that are one `data: {...}` event each as one JSON array; False, untouched, if any is not."""
+        count, joined = len(pieces), b"".join(pieces)
+        if (
+            not all([piece[-2:] == b"\n\n" for piece in pieces])  # noqa: C419 (a list is faster here)
+            or joined[:6] != b"data: "
+            or joined.count(b"\n\ndata: ") != count - 1
+            or joined.count(b"\n") != 2 * count
+            or b"\r" in joined
+        ):
+            return False
+        try:
+            chunks = _decode_chunks(b"[" + joined[6:-2].replace(b"\n\ndata: ", b",") + b"]")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        if len(chunks) != count:
+            return False
+        for t, chunk, piece in zip(stamps, chunks, pieces, strict=True):
+            self._chunk(t, chunk, piece)
+        return True
 
     def finish(self) -> None:
         """Say that no more bytes will come, and judge whether the answer is whole."""
@@ -146,37 +181,29 @@ class Answer:
         return Timeline(times, tokens, per_chunk=False)
 
     def _event(self, t: float, data: bytes) -> None:
-        if self.fault is not None:
-            return
         try:
             chunk = _decode_chunk(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if data == b"[DONE]":
                 self._done = True
-            if data in (b"[DONE]", b""):
-                return
-            self._fail(
-                FaultKind.malformed, f"an event is not a completion chunk ({error}): {_excerpt(data)}", t
-            )
+            elif data and self.fault is None:
+                self._fail(
+                    FaultKind.malformed, f"an event is not a completion chunk ({error}): {_excerpt(data)}", t
+                )
             return
-        if (chunk.error and chunk.error != b"null") or chunk.object == "error":
+        self._chunk(t, chunk, data)
+
+    def _chunk(self, t: float, chunk: _Chunk, data: bytes) -> None:
+        if self.fault is not None:
+            return
+        if chunk.error is not None or chunk.object == "error":
             self._fail(
                 FaultKind.error_event, f"the server sent an error inside the stream: {_excerpt(data)}", t
             )
             return
         self.chunks += 1
-        choices, usage = chunk.choices, chunk.usage
-        brought_text = self._choices(choices) if choices else False
-        if usage is not None:
-            self._usage(t, usage, choices)
-        if brought_text and not self.tokens:
-            self.text_t.append(t)
-        if chunk.sglext is not None and chunk.sglext.spec_tokens_details is not None:
-            self._speculation(chunk.sglext.spec_tokens_details)
-
-    def _choices(self, choices: list[_Choice]) -> bool:
         brought_text = False
-        for choice in choices:
+        for choice in chunk.choices or ():
             if choice.finish_reason is not None:
                 self.finish_reasons[choice.index] = choice.finish_reason
             delta = choice.delta
@@ -185,38 +212,42 @@ class Answer:
             if text or reasoning:
                 brought_text = True
                 if self._keep_text:
-                    if text:
-                        self.text.append(text)
-                    if reasoning:
-                        self.reasoning.append(reasoning)
-        return brought_text
+                    self.text.append(text or "")
+                    self.reasoning.append(reasoning or "")
+        if chunk.usage is not None:
+            self._usage(t, chunk.usage, chunk.choices)
+        if brought_text and not self.tokens:
+            self.text_t.append(t)
+        if chunk.sglext is not None and chunk.sglext.spec_tokens_details is not None:
+            self._speculation(chunk.sglext.spec_tokens_details)
 
     def _usage(self, t: float, usage: _Usage, choices: list[_Choice] | None) -> None:
-        self.prompt_tokens = usage.prompt_tokens if usage.prompt_tokens is not None else self.prompt_tokens
-        details = usage.prompt_tokens_details
-        if details is not None and details.cached_tokens is not None:
-            self.cached_tokens = details.cached_tokens
+        if usage.prompt_tokens is not None:
+            self.prompt_tokens = usage.prompt_tokens
+        if usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens is not None:
+            self.cached_tokens = usage.prompt_tokens_details.cached_tokens
         if usage.reasoning_tokens is not None:
             self.reasoning_tokens = usage.reasoning_tokens
-        count = usage.completion_tokens
-        if count is None:
+        total = usage.completion_tokens
+        if total is None:
             return
-        if choices:  # with n > 1 the usage of a chunk counts that chunk's choice alone
-            index = choices[0].index
-            before = self._sum_of_choices.get(index, 0)
-            self._sum_of_choices[index] = count
-            total = self._last_total - before + count
-        else:
-            total = count
-        if total < self._last_total:
-            message = f"completion_tokens fell from {self._last_total} to {total}"
-            self._fail(FaultKind.usage_backwards, message, t)
-            return
-        if total > self._last_total:
+        before = self.completion_tokens or 0
+        if choices and (choices[0].index or self._by_choice):
+            total = self._over_choices(choices[0].index, total, before)
+        self.completion_tokens = total
+        if total > before:
             self.times.append(t)
             self.tokens.append(total)
-            self._last_total = total
-        self.completion_tokens = total
+        elif total < before:
+            self._fail(FaultKind.usage_backwards, f"completion_tokens fell from {before} to {total}", t)
+
+    def _over_choices(self, index: int, count: int, before: int) -> int:
+        """With n > 1 a chunk's usage counts that chunk's choice alone: the new total over all choices."""
+        if not self._by_choice:
+            self._by_choice[0] = before
+        total = before - self._by_choice.get(index, 0) + count
+        self._by_choice[index] = count
+        return total
 
     def _speculation(self, details: _Spec | list[_Spec]) -> None:
         parts = details if isinstance(details, list) else [details]
@@ -258,5 +289,5 @@ def broken_identity(spec: SpecDetails) -> str | None:
 
 
 def _excerpt(data: bytes, limit: int = 300) -> str:
-    text = data.decode("utf-8", "replace")
+    text = data.removeprefix(b"data: ").decode("utf-8", "replace").strip()
     return text if len(text) <= limit else text[:limit] + "..."

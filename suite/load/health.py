@@ -11,7 +11,7 @@ import numpy as np
 
 from suite.load.records import ClientHealth, RequestRecord
 
-_PERIOD_S = 0.005
+_PERIOD_S = 0.010
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ClientLimits:
 
 
 class LagMeter:
-    """Asks the event loop for a wake-up every 5 ms and notes how much later each came."""
+    """Asks the event loop for a wake-up every 10 ms and notes how much later each came."""
 
     def __init__(self) -> None:
         self._lags = array("d")

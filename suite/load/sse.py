@@ -15,19 +15,20 @@ class EventCutter:
     several `data` lines are joined by LF, and an event is complete at the blank line after it.
     """
 
-    __slots__ = ("_after_cr", "_at_start", "_between_events", "_data", "_rest")
+    __slots__ = ("_after_cr", "_at_start", "_data", "_rest", "between_events")
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
         self._after_cr = False
         self._at_start = True
-        self._between_events = False  # nothing is held, and the next byte begins a line
+        self.between_events = False
+        """Nothing is held, and the next byte begins a line."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of the events that `piece` completed, in order."""
         if (
-            self._between_events
+            self.between_events
             and piece[:6] == b"data: "
             and piece.find(b"\n", 6) == len(piece) - 2
             and piece[-1:] == b"\n"
@@ -59,7 +60,7 @@ class EventCutter:
         lines = buffer.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop()
         events = [event for line in lines if (event := self._line(line)) is not None]
-        self._between_events = not self._rest and not self._data
+        self.between_events = not self._rest and not self._data
         return events
 
     def _line(self, line: bytes) -> bytes | None:

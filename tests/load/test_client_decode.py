@@ -97,7 +97,7 @@ def test_reasoning_counts_as_tokens_and_is_kept_apart() -> None:
     )
     answer = decoded([chunk(None, ""), thinking, chunk(6, "so"), FINISH, DONE], keep_text=True)
     assert list(answer.tokens) == [4, 6]
-    assert (answer.reasoning, answer.text) == (["hm"], ["so"])
+    assert ("".join(answer.reasoning), "".join(answer.text)) == ("hm", "so")
 
 
 def test_without_usage_a_chunk_only_the_final_count_is_known() -> None:
@@ -280,3 +280,57 @@ def test_events_are_cut_as_the_standard_says(parts: list[bytes], data: st.DataOb
     events = [e for a, b in itertools.pairwise(edges) for e in cutter.feed(raw[a:b])]
     wanted = reference(raw)
     assert events == wanted
+
+
+@given(st.lists(st.one_of(st.integers(1, 5), st.none()), max_size=30), st.data())
+@settings(deadline=None, max_examples=200)
+def test_decoding_together_is_decoding_one_by_one(steps: list[int | None], data: st.DataObject) -> None:
+    """Usual reads, and now and then something unusual among them."""
+    odd = [
+        b": ping\n\n",
+        b"data: \n\n",
+        chunk(None),
+        chunk(1, index=1),
+        FINISH,
+        event(error={"message": "no"}),
+        b"data: {},{}\n\n",
+        chunk(3).replace(b"\n", b"\r\n"),
+        chunk(9)[:20],
+        DONE,
+    ]
+    total, pieces = 0, [chunk(None, "")]
+    for step in steps:
+        total += step or 0
+        pieces.append(data.draw(st.sampled_from(odd)) if step is None else chunk(total))
+    pieces += [FINISH, DONE]
+    together, apart = Answer(keep_text=True), decoded(pieces, keep_text=True)
+    together.feed_all([float(t) for t in range(len(pieces))], pieces)
+    together.finish()
+    for name in (
+        "times",
+        "tokens",
+        "text_t",
+        "chunks",
+        "completion_tokens",
+        "finish_reasons",
+        "text",
+        "fault",
+    ):
+        assert getattr(together, name) == getattr(apart, name), name
+
+
+def test_usual_reads_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick way is really taken: one by one, only the ends are fed."""
+    fed: list[bytes] = []
+    feed = Answer.feed
+    monkeypatch.setattr(Answer, "feed", lambda self, t, piece: (fed.append(piece), feed(self, t, piece))[1])
+    answer = Answer()
+    pieces = [chunk(None, ""), *(chunk(n) for n in range(1, 101)), FINISH, DONE]
+    answer.feed_all(list(map(float, range(len(pieces)))), pieces)
+    answer.finish()
+    assert list(answer.tokens) == list(range(1, 101))
+    assert len(fed) <= 5
+
+
+def test_a_null_error_is_no_error() -> None:
+    assert decoded([event(choices=[], error=None), chunk(2), FINISH, DONE]).fault is None
