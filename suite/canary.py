@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from suite.load import ClosedLoop, Prompt, RequestRecord, Sampling, Workload, play
-from suite.outcomes import BrokenPromise
+from suite.outcomes import BrokenPromise, InvalidMeasurement
 from suite.served import Served
 
 MAX_TOKENS = 96
@@ -121,7 +121,7 @@ class Canary:
         """Ask all questions, greedily and without thinking, and score the answers.
 
         Raises:
-            BrokenPromise: not one request was answered.
+            InvalidMeasurement: not one request was answered.
         """
         asked = questions(self._count)
         prompts = tuple(
@@ -138,8 +138,11 @@ class Canary:
             stall_s=limits.stall_s,
             keep_text=True,
         )
+        self._served.server.check()
         if not answers.ok:
-            raise BrokenPromise(f"no canary question was answered; the first: {answers.requests[0].fault}")
+            raise InvalidMeasurement(
+                f"no canary question was answered; the first: {answers.requests[0].fault}"
+            )
         return score(asked, [_text(record) for record in sorted(answers.requests, key=lambda r: r.index)])
 
     def must_be_right(self, floor: float) -> Score:

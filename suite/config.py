@@ -143,6 +143,7 @@ ScenarioKind: TypeAlias = Literal[
     "steadiness",
     "startup",
     "steptime",
+    "log",
     "configuration",
 ]
 """What a scenario asks about: its marker, and its name in a budget's list of ``scenarios``.

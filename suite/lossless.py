@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from suite.load import ClosedLoop, Sampling, play, workloads
-from suite.outcomes import BrokenPromise
+from suite.outcomes import BrokenPromise, InvalidMeasurement
 from suite.served import Served
 
 MIXED = "code+maths+prose"
@@ -90,7 +90,9 @@ class Answers:
         self._max_tokens = max_tokens
 
     def note(self) -> None:
-        """Ask this server, one request at a time, and keep what it answers."""
+        """Ask this server, one request at a time, and keep what it answers; once a run is enough."""
+        if self._served.slot.arm in self._noted:
+            return
         limits = self._served.target.timeouts
         asked = workloads.load(MIXED).sized(
             requests=self._prompts, max_tokens=self._max_tokens, prompt_chars_max=400
@@ -104,8 +106,9 @@ class Answers:
             stall_s=limits.stall_s,
             keep_text=True,
         )
+        self._served.server.check()
         if not played.ok:
-            raise BrokenPromise(f"no request was answered; the first: {played.requests[0].fault}")
+            raise InvalidMeasurement(f"no request was answered; the first: {played.requests[0].fault}")
         self._noted[self._served.slot.arm] = {
             f"{record.prompt}#{record.index}": Answer(
                 f"{record.reasoning or ''}{record.text or ''}", record.completion_tokens or 0

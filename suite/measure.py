@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,8 +34,9 @@ from suite.steadiness import Steady, windows
 PREFIX_CHARS_PER_TOKEN = 4
 """About what English text takes; a shared prefix need not have an exact length."""
 
-WARM_UP_TOKENS = 64
-"""Warm-up answers of long prompts are short: what is to be warmed up there is prefill."""
+WARM_UP_BATCHES = 6
+STEADY = 0.03
+"""Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
 
 class Benchmark(Protocol):
@@ -310,24 +311,25 @@ class Measure:
         return played
 
     def _warm_up(self, asked: Asked) -> None:
-        """The first requests of a launch are slow (kernels are compiled, graphs replayed first): play some unmeasured."""
+        """Play some requests unmeasured until they get no faster: the first of a launch compile kernels and fill caches."""
         wanted = self._run.sizes.warmup_requests
         if wanted == 0:
             return
         self._run.progress.passing(f"{self._served.slot}: warming up")
-        length = asked.sampling.max_tokens or WARM_UP_TOKENS
-        play(
-            self._served.endpoint,
-            asked.workload.sized(unique_prefix="warm-up, prompt "),
-            ClosedLoop(asked.concurrency, max(wanted, asked.concurrency)),
-            sampling=Sampling(
-                max_tokens=min(length, WARM_UP_TOKENS) if asked.prompt_tokens else length,
-                temperature=asked.sampling.temperature,
-                ignore_eos=True,
-            ),
-            timeout_s=self._run.target.timeouts.request_s,
-            stall_s=self._run.target.timeouts.stall_s,
-        )
+        last: float | None = None
+        for batch in range(WARM_UP_BATCHES):
+            played = play(
+                self._served.endpoint,
+                asked.workload.sized(unique_prefix=f"warm-up {batch}, prompt "),
+                ClosedLoop(asked.concurrency, max(wanted, asked.concurrency)),
+                sampling=asked.sampling,
+                timeout_s=self._run.target.timeouts.request_s,
+                stall_s=self._run.target.timeouts.stall_s,
+            )
+            now = metrics.summarize(played)["output_tokens_per_s"].value
+            if now is None or (last is not None and now < last * (1 + STEADY)):
+                return
+            last = now
 
     def _summarise(self, played: Played, asked: Asked) -> None:
         resolved = self._served.info.speculation
@@ -339,6 +341,8 @@ class Measure:
                 cached_share_max=0.1 if asked.cold else None,
             )
             played.invalid.extend(Invalid(fault.name, fault.evidence, index) for fault in found)
+        if rising := still_rising([values["output_tokens_per_s"].value for values in played.values]):
+            played.invalid.append(Invalid("not_warmed_up", rising))
 
     def _speculation_asked(self) -> str | None:
         wished = {
@@ -356,6 +360,16 @@ class Measure:
             "sglang": self._served.info.version,
             **{name: value for name, value in medians.items() if value is not None},
         }
+
+
+def still_rising(rates: Sequence[float | None]) -> str | None:
+    """Did every round outrun the one before, the last the first by more than 5 %? Then warm-up was still going on."""
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < 3 or known != sorted(known) or known[-1] < known[0] * 1.05:
+        return None
+    return (
+        f"tokens/s rose from round to round, {known[0]:.4g} to {known[-1]:.4g}: the server was not warm yet"
+    )
 
 
 def _require_answers(played: Played) -> None:

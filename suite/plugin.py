@@ -42,6 +42,7 @@ from suite.served import Served
 from suite.settings import Settings
 from suite.speculation import Speculation
 from suite.stored import Stored
+from suite.symptoms import Log
 from suite.tables import Table, Tables
 from suite.trial import Trial
 
@@ -60,6 +61,7 @@ MARKERS = (
     "steadiness: does a server hold out and give back what it used",
     "startup: time to ready by phase, memory, KV capacity",
     "steptime: time of a step with acceptance held still",
+    "log: does the log of a server that answers well show trouble",
     "configuration: what is resolved and installed, against the baseline's",
     "arms(*names): the arms of suite.toml that a scenario is put to; * stands for any text",
     "sized(**values): values for a sized argument instead of the budget's",
@@ -338,6 +340,12 @@ def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
     plugin = _plugin(request)
     sizes = plugin.settings.sizes
     return Answers(server, plugin.noted, sizes.lossless_prompts, sizes.max_tokens)
+
+
+@pytest.fixture
+def log(server: Served) -> Log:
+    """This server's log."""
+    return Log(server)
 
 
 @pytest.fixture

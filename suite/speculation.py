@@ -6,7 +6,7 @@ from functools import cached_property
 
 from suite import metrics
 from suite.load import ClosedLoop, Round, Sampling, play, workloads
-from suite.outcomes import BrokenPromise
+from suite.outcomes import BrokenPromise, InvalidMeasurement
 from suite.probes.server import Counters
 from suite.served import Served
 from suite.witnesses import Witness, from_answers, from_counter, from_files, from_resolved, require
@@ -40,9 +40,10 @@ class Speculation:
             timeout_s=self._served.target.timeouts.request_s,
             stall_s=self._served.target.timeouts.stall_s,
         )
+        self._served.server.check()
         self._after = self._served.counters()
         if not answers.ok:
-            raise BrokenPromise(f"no request was answered; the first: {answers.requests[0].fault}")
+            raise InvalidMeasurement(f"no request was answered; the first: {answers.requests[0].fault}")
         return answers
 
     def witnesses(self) -> list[Witness]:
