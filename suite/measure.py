@@ -341,8 +341,8 @@ class Measure:
                 cached_share_max=0.1 if asked.cold else None,
             )
             played.invalid.extend(Invalid(fault.name, fault.evidence, index) for fault in found)
-        if rising := still_rising([values["output_tokens_per_s"].value for values in played.values]):
-            played.invalid.append(Invalid("not_warmed_up", rising))
+        if warming := still_warming([values["tpot_s"].value for values in played.values]):
+            played.invalid.append(Invalid("not_warmed_up", warming))
 
     def _speculation_asked(self) -> str | None:
         wished = {
@@ -362,14 +362,13 @@ class Measure:
         }
 
 
-def still_rising(rates: Sequence[float | None]) -> str | None:
-    """Did every round outrun the one before, the last the first by more than 5 %? Then warm-up was still going on."""
-    known = [rate for rate in rates if rate is not None]
-    if len(known) < 3 or known != sorted(known) or known[-1] < known[0] * 1.05:
+def still_warming(tpot_s: Sequence[float | None]) -> str | None:
+    """Was every round faster than the one before, the last by more than a tenth than the first? Why that spoils it."""
+    known = [value for value in tpot_s if value is not None]
+    if len(known) < 3 or known != sorted(known, reverse=True) or known[-1] > known[0] * 0.9:
         return None
-    return (
-        f"tokens/s rose from round to round, {known[0]:.4g} to {known[-1]:.4g}: the server was not warm yet"
-    )
+    fell = f"{1000 * known[0]:.3g} to {1000 * known[-1]:.3g} ms"
+    return f"TPOT fell from round to round, {fell}: the server was not warm yet"
 
 
 def _require_answers(played: Played) -> None:
