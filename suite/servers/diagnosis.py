@@ -84,6 +84,12 @@ RULES: tuple[Rule, ...] = (
         lambda signs: signs.code == 1 and len(signs.lines) < 30,
     ),
     _rule(
+        r"container-init binary not found",
+        errors.CannotStart,
+        "podman has no init to put into the container",
+        "Install catatonit on the host.",
+    ),
+    _rule(
         r"pull access denied|manifest unknown|could not select device driver|unknown or invalid runtime"
         r"|short-name|[Nn]o such image|Error response from daemon|Cannot connect to the",
         errors.CannotStart,
@@ -193,6 +199,7 @@ def diagnose(signs: Signs, evidence: Evidence) -> LaunchFailed:
         _by_flags(signs, evidence)
         or _by_kernel(signs, evidence)
         or _by_rule(signs, evidence, RULES)
+        or _by_start(signs, evidence)
         or _by_trace(signs, evidence)
         or _by_status(signs, evidence)
     )
@@ -284,19 +291,20 @@ def _by_trace(signs: Signs, evidence: Evidence) -> LaunchFailed | None:
     return None
 
 
+def _by_start(signs: Signs, evidence: Evidence) -> LaunchFailed | None:
+    """The server's program was never reached: the engine or systemd refused, or there is no such program."""
+    if not signs.first_command and signs.code not in (125, 126, 127):
+        return None
+    program = signs.first_command[0] if signs.first_command else "the command"
+    last = next((_bare(line) for line in reversed(signs.lines) if line.strip()), "it said nothing")
+    return errors.CannotStart(
+        f"{program} ended with {_status(signs)} before there was a server: {last}",
+        "Try the command above by hand.",
+        evidence,
+    )
+
+
 def _by_status(signs: Signs, evidence: Evidence) -> LaunchFailed:
-    if signs.first_command:
-        return errors.CannotStart(
-            f"{' '.join(signs.first_command[:2])} ended with {_status(signs)}, so there was nothing to watch",
-            "Try the command above by hand.",
-            evidence,
-        )
-    if signs.code in (125, 126, 127):
-        return errors.CannotStart(
-            f"the server could not be started (status {signs.code}: no such program, or not executable)",
-            "Try the command above by hand.",
-            evidence,
-        )
     advice = ""
     if signs.killed:
         advice = (

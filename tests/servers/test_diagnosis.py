@@ -148,7 +148,21 @@ QUOTED = [
         errors.CannotStart,
         "image",
     ),
-    (126, "starting", "sh: permission denied", errors.CannotStart, "not executable"),
+    (
+        126,
+        "starting",
+        "sh: permission denied",
+        errors.CannotStart,
+        "status 126 before there was a server: sh: perm",
+    ),
+    (
+        125,
+        "starting",
+        "Error: initializing source docker://x: pinging",
+        errors.CannotStart,
+        "initializing source",
+    ),
+    (125, "starting", "Error: container-init binary not found on the host", errors.CannotStart, "catatonit"),
     (3, "starting", "", errors.ExitedEarly, "exit status 3"),
 ]
 

@@ -41,7 +41,7 @@ class DockerWay:
         )
 
     def _run(self, asked: Asked, name: str, plain: Mapping[str, str], secret: Mapping[str, str]) -> list[str]:
-        # --init: a first process without handlers would not hear SIGTERM
+        # --init: SGLang ends itself by SIGKILL when a child dies, and a container's first process cannot
         words = [self._launch.engine, "run", "--detach", "--init", "--name", name]
         labels = {"launch": asked.token, "target": asked.target, "arm": asked.arm}
         for key, value in labels.items():
