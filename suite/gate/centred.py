@@ -136,20 +136,19 @@ def _levels(means: Array, generation: NDArray[np.intp]) -> Levels:
 def shift_of_controls(x: Array, layout: Layout) -> Array:
     """For each column (last axis) the median over its controls; 0 where it has none."""
     result = np.zeros_like(x)
-    for a, controls in enumerate(layout.controls):
-        mine = np.flatnonzero((layout.arm == a) & layout.machine)
-        if len(mine) and len(controls):
+    for members, controls in layout.groups:
+        if len(controls):
             shift = median(x[..., controls], -1)
-            result[..., mine] = np.where(np.isnan(shift), 0.0, shift)[..., None]
+            result[..., members] = np.where(np.isnan(shift), 0.0, shift)[..., None]
     return result
 
 
 def _of_controls(x: Array, layout: Layout) -> Array:
     """For each column the mean of `x` over its controls; its own where it has none."""
     result = np.array(x)
-    for a, controls in enumerate(layout.controls):
+    for members, controls in layout.groups:
         if len(controls):
-            result[:, (layout.arm == a) & layout.machine] = x[:, controls].mean(axis=1, keepdims=True)
+            result[:, members] = x[:, controls].mean(axis=1, keepdims=True)
     return result
 
 

@@ -147,7 +147,7 @@ def _passes(e: _Evidence) -> Flags:
     width = PASS_WIDTH * layout.margin
     reach = np.maximum(pass_spread(e.data, e.relative).bound(0.95), e.wide.bound(0.95))
     still = ~e.common.exists | (e.common.shift + e.common.pass_spread.bound(0.95) < width)
-    alone = layout.machine & (layout.n_controls() == 0)
+    alone = layout.machine & (layout.n_controls == 0)
     by_relative = (relative <= layout.margin) & (relative + reach < width) & still & ~alone
     by_raw = (change <= layout.margin) & (change + e.raw.bound(0.95) < width)
     passed: Flags = e.gated & (by_relative | by_raw)

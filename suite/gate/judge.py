@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from suite.gate.baselines import Found
-from suite.gate.decide import PASS_WIDTH, Decision, decide
+from suite.gate.decide import Decision, decide
 from suite.gate.matrix import Matrix, build, sign
 from suite.gate.records import Key, Launch, Series, Session, check_session, differing, round_value
 from suite.gate.rules import MetricRule, Rules
@@ -259,13 +259,12 @@ class _Reading:
         return self.at(centre), self.at(centre) - half, self.at(centre) + half
 
     def relative(self) -> bool:
-        """Whether the change must be told relative to the other arms, because the raw one does not bear the word."""
-        word, margin = _word(self.decision, self.g), self.matrix.layout.margin[self.g]
-        _, low, high = self.interval(False)
+        """Whether a change must be told relative to the other arms, because the value itself did not surely move."""
+        word = _word(self.decision, self.g)
         if not self.matrix.layout.machine[self.g] or self.at(self.decision.by_common):
             return False
-        enough = {"regression": low > 0, "improvement": high < 0, "pass": high < PASS_WIDTH * margin}
-        return not enough.get(word, True)
+        _, low, high = self.interval(False)
+        return (word == "regression" and low <= 0) or (word == "improvement" and high >= 0)
 
     def estimate(self) -> Estimate:
         relative = self.relative()

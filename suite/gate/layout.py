@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,13 @@ class Column:
     margin: float = 0.02
 
 
+class Group(NamedTuple):
+    """Columns of one arm and kind, and the columns that tell how fast the machine was for them."""
+
+    members: NDArray[np.intp]
+    controls: NDArray[np.intp]
+
+
 @dataclass(frozen=True)
 class Layout:
     """The columns of a run, and which of them tell how fast the machine was for which others.
@@ -34,7 +42,8 @@ class Layout:
 
     For each column: `arm` (index into `arms`), whether it follows the `machine`, is a `ratio`, is `gated`, `speaks`,
     its `margin` in logs, and the `cost` of removing controls: variance of what is judged, in units of its own.
-    controls: for each arm the columns of other arms that tell how fast the machine was.
+    groups: columns of one arm and kind, with their controls: the speakers of that kind in the other arms, or, where
+    those have none of that kind, all that follow the machine. n_controls: how many, 0 for counts and ratios.
     """
 
     columns: tuple[Column, ...]
@@ -45,7 +54,8 @@ class Layout:
     gated: NDArray[np.bool_] = field(init=False)
     margin: Array = field(init=False)
     ratio: NDArray[np.bool_] = field(init=False)
-    controls: tuple[NDArray[np.intp], ...] = field(init=False)
+    groups: tuple[Group, ...] = field(init=False)
+    n_controls: Array = field(init=False)
     cost: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,13 +71,29 @@ class Layout:
         for i in sorted(range(len(columns)), key=lambda i: not columns[i].gated):
             first.setdefault((columns[i].question, columns[i].arm, columns[i].kind), i)
         self._set("speaks", np.isin(np.arange(len(columns)), list(first.values())))
-        spoken = self.speakers()
-        self._set("controls", tuple(spoken[self.arm[spoken] != a] for a in range(len(arms))))
+        self._set("groups", self._groups())
+        self._set("n_controls", np.zeros(len(columns)))
+        for group in self.groups:
+            self.n_controls[group.members] = len(group.controls)
         own = np.where(self.ratio, 2.0, 1.0)
-        self._set("cost", np.where(self.machine, control_cost(self.n_controls()), own))
+        self._set("cost", np.where(self.machine, control_cost(self.n_controls), own))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+    def _groups(self) -> tuple[Group, ...]:
+        kinds = np.array([c.kind for c in self.columns])
+        made = []
+        for a in range(len(self.arms)):
+            for kind in MACHINE_KINDS:
+                members = np.flatnonzero((self.arm == a) & (kinds == kind))
+                alike, any_kind = self.speakers(kind), self.speakers()
+                controls = alike[self.arm[alike] != a]
+                if not len(controls):
+                    controls = any_kind[self.arm[any_kind] != a]
+                if len(members):
+                    made.append(Group(members, controls))
+        return tuple(made)
 
     def speakers(self, kind: Kind | None = None) -> NDArray[np.intp]:
         """Columns that speak for their series: of one kind, or of both kinds that follow the machine."""
@@ -77,11 +103,6 @@ class Layout:
     def families(self) -> list[NDArray[np.bool_]]:
         """Columns whose variances are alike enough to learn from each other: machine speed, counts, ratios."""
         return [mask for mask in (self.machine, ~self.machine & ~self.ratio, self.ratio) if mask.any()]
-
-    def n_controls(self) -> Array:
-        """For each column, how many controls it has (0 for counts and ratios)."""
-        sizes = np.array([len(c) for c in self.controls], dtype=float)
-        return np.where(self.machine, sizes[self.arm], 0.0)
 
     def kinds_in_several_arms(self) -> list[Kind]:
         """Kinds of which two arms or more have a speaker: a shift of those can be told to be common."""

@@ -81,7 +81,7 @@ def launch_log(launch: Launch, metric: str) -> float:
 def launch_variance(launch: Launch, metric: str) -> float:
     """Variance of `launch_log` as its own rounds tell it (requests as clusters for a ratio of counts); NaN if one."""
     counts = _counts(launch, metric)
-    if counts is not None and len(counts[0]) > 1:
+    if counts is not None and counts[0].size > 1:
         return ratio_variance(*counts, offset=COUNT_OFFSET[metric])
     logs = round_logs(launch, metric)
     logs = logs[np.isfinite(logs)]
@@ -89,21 +89,37 @@ def launch_variance(launch: Launch, metric: str) -> float:
 
 
 def ratio_variance(numerator: Array, denominator: Array, *, offset: float) -> float:
-    """Variance of ln(offset + sum(n)/sum(d)) with (n, d) pairs as independent clusters (linearised; Cochran 1977, 6.3)."""
-    m, total = len(numerator), float(denominator.sum())
-    ratio = float(numerator.sum()) / total
-    residual = numerator - ratio * denominator
-    return float((residual**2).sum()) / total**2 * m / (m - 1) / (offset + ratio) ** 2
+    """Variance of ln(offset + sum(n)/sum(d)), requests as clusters (linearised; Cochran 1977, 6.3 and 6.11).
+
+    (rounds, requests): the same prompts in every round are strata, since only what a prompt's answers differ by from
+    round to round is noise; (requests,): each request is a draw of its own.
+    """
+    n: Array = np.atleast_2d(numerator)
+    d: Array = np.atleast_2d(denominator)
+    if n.shape[0] == 1:
+        n, d = n.T, d.T
+    draws: int = n.shape[0]
+    total = float(d.sum())
+    of_stratum = n.sum(axis=0) / np.maximum(d.sum(axis=0), 1.0)
+    residual = n - of_stratum * d
+    ratio = float(n.sum()) / total
+    variance = float((residual**2).sum()) / total**2 * draws / (draws - 1)
+    return variance / (offset + ratio) ** 2
 
 
 def _counts(launch: Launch, metric: str) -> tuple[Array, Array] | None:
-    """All requests of the trusted rounds as (numerators, denominators); None where there are no usable counts."""
+    """Numerators and denominators of the trusted rounds; None where there are no usable counts.
+
+    (rounds, requests) if every round has as many requests, else (requests,).
+    """
     aside = _set_aside(launch)
     rounds: list[Counts] = [c for i, c in enumerate(launch.counts.get(metric, [])) if i not in aside]
-    if metric not in COUNT_OFFSET or not rounds:
+    if metric not in COUNT_OFFSET or not rounds or np.isnan(round_logs(launch, metric)).all():
         return None
-    numerator = np.array([n for c in rounds for n in c.numerator], dtype=float)
-    denominator = np.array([n for c in rounds for n in c.denominator], dtype=float)
-    if denominator.sum() <= 0 or np.isnan(round_logs(launch, metric)).all():
-        return None
-    return numerator, denominator
+    both = [_stacked([c.numerator for c in rounds]), _stacked([c.denominator for c in rounds])]
+    return (both[0], both[1]) if both[1].sum() > 0 else None
+
+
+def _stacked(rows: list[list[int]]) -> Array:
+    alike = len({len(row) for row in rows}) == 1
+    return np.array(rows if alike else [n for row in rows for n in row], dtype=float)

@@ -66,9 +66,8 @@ def _learned(data: Centred) -> Spread:
     variance = np.nansum(data.relative_session**2, axis=1) / df
     layout = data.layout
     negligible = layout.cost * FLOOR**2
-    pooled = ~layout.machine | (
-        layout.n_controls() > 0
-    )  # without controls all columns share the session's effect
+    # without controls all columns share the session's effect: many of them know no more of it than one
+    pooled = ~layout.machine | (layout.n_controls > 0)
     shrunk = shrink_in_families(
         layout, variance, df, CAP_BETWEEN, pooled & (variance > negligible) & data.many
     )
@@ -98,7 +97,7 @@ def _from_prior(data: Centred) -> Spread:
 
 def _stated_sd(layout: Layout) -> Array:
     usual = np.where(_yardstick_df(layout) >= MIN_YARDSTICK_DF, OWN_PRIOR, OWN_PRIOR_FEW)
-    machine = np.where(layout.n_controls() > 0, usual, COMMON_PRIOR_ALONE)
+    machine = np.where(layout.n_controls > 0, usual, COMMON_PRIOR_ALONE)
     return np.where(layout.machine, machine, np.where(layout.ratio, usual, OWN_PRIOR))
 
 
