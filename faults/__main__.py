@@ -17,6 +17,9 @@ from faults.playing import Run, play
 from suite.gate import BaselineStore, load_run
 
 SESSIONS = 5
+JUDGED = ("decode", "prefill", "acceptance", "speedup", "steptime", "configuration")
+"""Kinds whose values are compared with a baseline."""
+
 SHORT = {
     "passed": ".",
     "skipped": "-",
@@ -63,7 +66,9 @@ def _record(work: Path, jobs: int) -> Path:
     """Baselines of a sound simulator: some sessions, played as the faults will be and then stored one by one."""
     begun = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool:
-        runs = list(pool.map(lambda n: play("", (), work / "none", work / f"session-{n}"), range(SESSIONS)))
+        runs = list(
+            pool.map(lambda n: play("", JUDGED, work / "none", work / f"session-{n}"), range(SESSIONS))
+        )
     for number, run in enumerate(runs):
         bad = [ended for ended in run.ended if ended.bad]
         if bad or not run.ended:

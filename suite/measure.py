@@ -35,6 +35,8 @@ PREFIX_CHARS_PER_TOKEN = 4
 """About what English text takes; a shared prefix need not have an exact length."""
 
 WARM_UP_BATCHES = 6
+TELLING_TOKENS = 64
+"""Answers shorter than this have no TPOT to speak of."""
 STEADY = 0.03
 """Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
@@ -341,7 +343,9 @@ class Measure:
                 cached_share_max=0.1 if asked.cold else None,
             )
             played.invalid.extend(Invalid(fault.name, fault.evidence, index) for fault in found)
-        if warming := still_warming([values["tpot_s"].value for values in played.values]):
+        long_enough = (asked.sampling.max_tokens or 0) >= TELLING_TOKENS
+        tpot_s = [values["tpot_s"].value for values in played.values]
+        if long_enough and (warming := still_warming(tpot_s)):
             played.invalid.append(Invalid("not_warmed_up", warming))
 
     def _speculation_asked(self) -> str | None:
