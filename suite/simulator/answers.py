@@ -24,11 +24,16 @@ def pieces_of(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
+def _id_of(piece: str) -> int:
+    return zlib.crc32(piece.encode("utf-8", "surrogatepass")) % VOCABULARY
+
+
 class Answer:
     """The tokens of one answer, made as they are asked for.
 
     `natural_end` counts the tokens up to and including the end-of-sequence token; past it (ignore_eos) the model
-    repeats itself. `seed` depends on the whole prompt, `theme` on what is asked, whatever tag makes it unique. With `thinking` the first `reasoning_tokens` are thought, ended by `</think>`.
+    repeats itself. `seed` depends on the whole prompt, `theme` on what is asked, whatever tag makes it unique. With
+    `thinking` the first `reasoning_tokens` are thought, ended by `</think>`.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Answer:
     def cut(self, tokens: int) -> None:
         """End naturally after `tokens` tokens at the latest."""
         self.natural_end = min(self.natural_end or tokens, max(1, tokens))
+        del self._pieces[self.natural_end - 1 :]
 
     def ends_at(self, count: int) -> bool:
         """Is the token that makes `count` tokens the end-of-sequence token?"""
@@ -87,9 +93,7 @@ class Answer:
         """Token ids of tokens [start, stop)."""
         end = self.natural_end
         pieces = enumerate(self.pieces(start, stop), start + 1)
-        return [
-            self.eos_token_id if place == end else zlib.crc32(p.encode()) % VOCABULARY for place, p in pieces
-        ]
+        return [self.eos_token_id if place == end else _id_of(piece) for place, piece in pieces]
 
     def pieces(self, start: int, stop: int) -> list[str]:
         """The tokens [start, stop) as text; the end-of-sequence token has none."""

@@ -26,7 +26,7 @@ class Behaviour:
     # starting
     hang_at_start: bool = False
     out_of_memory: str = ""
-    """"" or the moment of it: "pools", "capture", "draft" (only when speculating)."""
+    """Empty, or the moment of it: "pools", "capture", "draft" (only when speculating)."""
 
     # the speed of steps
     slow_decode: float = 0.0
@@ -55,7 +55,7 @@ class Behaviour:
 
     # answers
     garbage: str = ""
-    """"" or the lanes that answer rubbish: "all", "mtp"."""
+    """Empty, or the lanes that answer rubbish: "all", "mtp"."""
     early_stop: float = 0.0
     """The share of the wanted output after which answers end, 0.0 for never."""
 

@@ -108,17 +108,7 @@ def _speculate(
         raise LaunchError(f"ValueError: Unknown speculative algorithm name: {algorithm}")
     if algorithm in ("NEXTN", "EAGLE"):
         algorithm = "EAGLE"
-    if settings["max_running_requests"] is None:
-        settings["max_running_requests"] = SPECULATIVE_BATCH_CAP
-        warnings.append(
-            "Max running requests is reset to 48 for speculative decoding. You can override this by explicitly "
-            "setting --max-running-requests."
-        )
-    if settings["enable_mixed_chunk"]:
-        settings["enable_mixed_chunk"] = False
-        warnings.append(
-            f"Mixed chunked prefill is disabled: {algorithm} speculative decoding does not support it."
-        )
+    _side_effects(settings, algorithm, warnings)
     steps, topk, tokens = _chain(settings, checkpoint)
     if topk == 1 and tokens != steps + 1:
         warnings.append(
@@ -145,6 +135,21 @@ def _speculate(
             "speculative_num_draft_tokens": tokens,
         }
     return None if odd.hollow_speculation else Speculation(steps)
+
+
+def _side_effects(settings: dict[str, Any], algorithm: str, warnings: list[str]) -> None:
+    """What speculation changes besides: the batch cap if it is unset, and no mixed chunks."""
+    if settings["max_running_requests"] is None:
+        settings["max_running_requests"] = SPECULATIVE_BATCH_CAP
+        warnings.append(
+            "Max running requests is reset to 48 for speculative decoding. You can override this by explicitly "
+            "setting --max-running-requests."
+        )
+    if settings["enable_mixed_chunk"]:
+        settings["enable_mixed_chunk"] = False
+        warnings.append(
+            f"Mixed chunked prefill is disabled: {algorithm} speculative decoding does not support it."
+        )
 
 
 def _chain(settings: dict[str, Any], checkpoint: Checkpoint) -> tuple[int, int, int]:

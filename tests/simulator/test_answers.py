@@ -40,6 +40,14 @@ def test_an_answer_ends_with_a_token_without_text() -> None:
     assert answer.text(end, end + 20).strip(), "past the end it goes on, repeating itself"
 
 
+def test_a_cut_answer_ends_at_the_cut() -> None:
+    answer = Answer(prompts.from_text("What is 17+25?"), thinking=True, eos_token_id=7)
+    answer.cut(5)
+    assert answer.natural_end == 5
+    assert answer.ids(4, 5) == [7]
+    assert answer.text(4, 5) == ""
+
+
 def test_thoughts_come_first_and_are_marked() -> None:
     answer = Answer(prompts.from_text("What is 17+25?"), thinking=True)
     text = answer.text(0, answer.natural_end or 0)
