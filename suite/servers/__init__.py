@@ -31,6 +31,7 @@ from suite.servers.errors import (
     WeightsMissing,
 )
 from suite.servers.launcher import Launcher
+from suite.servers.phases import PHASES
 from suite.servers.server import Ended, Server
 from suite.servers.ways import DockerWay, ProcessWay, SystemdWay, Way
 
@@ -73,10 +74,16 @@ def launcher_for(
 ) -> Launcher | AttachLauncher:
     """What launches ``target``'s arms. ``wait_s`` is how long to wait for another run's lock.
 
-    Entering it raises :class:`Locked` when another run holds the target or its GPUs, and
+    Raises :class:`~suite.config.ConfigError` for a time limit on a phase that there is not. Entering it raises :class:`Locked` when another run holds the target or its GPUs, and
     :class:`~suite.hosts.HostError` when a host cannot be worked with.
     """
 
+    for phase in target.timeouts.phase_s:
+        if phase not in PHASES:
+            raise config.ConfigError(
+                f"{suite.path}: [targets.{target.name}.timeouts.phase_s] unknown phase {phase!r}; "
+                f"there are: {', '.join(PHASES)}"
+            )
     if isinstance(target.launch, config.AttachLaunch):
         return AttachLauncher(suite, target, target.launch, log_dir, say, wait_s)
 

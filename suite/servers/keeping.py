@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.hosts import ConnectionLost, Host
-from suite.servers.errors import CannotStart, KeeperFailed, Locked
+from suite.servers.errors import KeeperFailed, Locked
 
 DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
 """Overrides where locks and records are kept on this machine (tests use one of their own)."""
@@ -201,7 +201,7 @@ class Keeper:
             if message["code"]:
                 self._undone.append(f"{command} ended with status {message['code']}: {message['output']}")
         elif kind == "failed":
-            raise KeeperFailed(f"the keeper on {self._host.name} failed: {message['error']}")
+            raise KeeperFailed(f"{self._host.name}: {message['error']}")
 
     def _gone(self) -> Exception:
         noise = "\n".join(self._noise[-15:]).strip()
@@ -221,15 +221,11 @@ class Keeper:
         """Start a server; its process number. ``spec`` is described in ``on_host/job.py``.
 
         Raises:
-            CannotStart: the first program, or the directory to start it in, is not there.
+            KeeperFailed: the first program, or the directory to start it in, is not there.
         """
         self.exit = None
         log = f"{self.directory}/{token}.log"
-        try:
-            answer = self.ask("started", 60.0, do="launch", token=token, log=log, **spec)
-        except KeeperFailed as failure:
-            raise CannotStart(failure.summary) from None
-        return int(answer["pid"])
+        return int(self.ask("started", 60.0, do="launch", token=token, log=log, **spec)["pid"])
 
     def calm(self) -> None:
         """The server is ready: its log up to here has been taken in, and need not be looked at so often now."""

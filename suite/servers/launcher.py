@@ -4,91 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from suite import config, redact
 from suite.flags import Flags
-from suite.hosts import Host, open_host
+from suite.hosts import Host, HostError, open_host
 from suite.servers import locks
-from suite.servers.diagnosis import Signs, diagnose, hopeless, signs_of
-from suite.servers.errors import (
-    Evidence,
-    KeeperFailed,
-    LaunchFailed,
-    NotReadyInTime,
-    PortTaken,
-    ServerDied,
-)
+from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError
 from suite.servers.health import ReadyWatch
-from suite.servers.keeping import Keeper, host_python
-from suite.servers.log import KEPT_LINES, LogCopy
+from suite.servers.keeping import host_python
+from suite.servers.log import LogCopy
+from suite.servers.node import Node
 from suite.servers.phases import PhaseClock
 from suite.servers.server import Ended, Server
-from suite.servers.ways import Asked, Plan, SystemdWay, Way
+from suite.servers.ways import Asked, SystemdWay, Way
 
-EVIDENCE_LINES = 25
 SAY_EVERY_S = 5.0
-
-
-class Node:
-    """One host of a launch: its keeper, and what runs there now."""
-
-    def __init__(self, host: Host, interpreter: str | None, say: Callable[[str], None]) -> None:
-        self.host = host
-        self.interpreter = interpreter
-        self.clock = PhaseClock()
-        self.log: LogCopy | None = None
-        self.plan: Plan | None = None
-        self.pid: int | None = None
-        self.keeper = Keeper(host, self._on_log, say)
-
-    def _on_log(self, text: str) -> None:
-        if self.log is not None:
-            self.log.write(text)
-
-    def launch(self, token: str, plan: Plan, log: LogCopy, where: Mapping[str, object]) -> None:
-        """Start a server there. Raises as :meth:`Keeper.launch`."""
-        self.log, self.plan = log, plan
-        self.pid = self.keeper.launch(token, {**plan.spec(), **where})
-
-    def evidence(self) -> Evidence:
-        """What every failure of this node shows."""
-        return Evidence(
-            command=self.plan.shown if self.plan else (),
-            host=self.host.name,
-            log_path=str(self.log.path) if self.log else None,
-            last_lines=self.log.tail(EVIDENCE_LINES) if self.log else (),
-            phases=self.clock.seconds(),
-        )
-
-    def failure(self) -> LaunchFailed | None:
-        """Why the server there has ended, if it has."""
-        self.keeper.drain()
-        news = self.keeper.exit
-        if news is None:
-            return None
-        phase = self.clock.current
-        self.clock.finish()
-        version = self.version() if news["code"] == 2 else None
-        return diagnose(signs_of(news, self._lines(), phase, version), self.evidence())
-
-    def hopeless(self) -> LaunchFailed | None:
-        """Why the server there will never be ready although it runs, if so."""
-        return hopeless(Signs(self._lines()[-50:], self.clock.current), self.evidence())
-
-    def _lines(self) -> list[str]:
-        return self.log.tail(KEPT_LINES) if self.log else []
-
-    def version(self) -> str | None:
-        """The SGLang that the interpreter there has, if it has one and says so."""
-        if self.interpreter is None or self.plan is None:
-            return None
-        ask = "import importlib.metadata; print(importlib.metadata.version('sglang'))"
-        done = self.host.run([self.interpreter, "-c", ask], timeout_s=30.0, cwd=self.plan.cwd)
-        return done.stdout.strip() if done.code == 0 else None
 
 
 class Launcher:
@@ -148,8 +83,7 @@ class Launcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            if self._server is not None:
-                self._stop()
+            self._stop(self.launches)
 
     def start(self, arm: config.Arm) -> Server:
         """Launch ``arm`` and wait until it is ready.
@@ -164,8 +98,11 @@ class Launcher:
         begun = time.monotonic()
         try:
             return self._start(arm, begun)
-        except BaseException:
-            self._end_all()
+        except BaseException as failure:
+            try:
+                self._end_all()
+            except (HostError, ServerError) as second:  # the first one is what happened
+                failure.add_note(f"And it could not be ended: {second}")
             raise
 
     def _start(self, arm: config.Arm, begun: float) -> Server:
@@ -176,7 +113,7 @@ class Launcher:
             placed = placed.merge(self._between_nodes(rank, flags))
             self._launch(node, rank, arm, placed, env)
         first = self.nodes[0]
-        base_url = f"http://127.0.0.1:{first.host.forward(ports[0], _reachable(self.target.bind))}"
+        base_url = _base_url(first.host, self.target.bind, ports[0])
         api_key = str(flags["api-key"]) if "api-key" in flags else None
         self._await_ready(arm, base_url, api_key, begun)
         self._check_owner(first, ports[0])
@@ -195,8 +132,8 @@ class Launcher:
             ready_s=time.monotonic() - begun,
             phases=first.clock.seconds(),
             _tail=first.log.tail,
-            _check=self._check,
-            _stop=self._stop,
+            _check=partial(self._check, self.launches),
+            _stop=partial(self._stop, self.launches),
         )
         self._say(f"launching {arm.name} ... ready after {self._server.ready_s:.0f} s")
         return self._server
@@ -263,14 +200,18 @@ class Launcher:
         said = self._say_progress(arm, ("", 0.0))
         try:
             while not watch.ready.wait(0.05):
-                for node in self.nodes:
-                    if failure := node.failure() or node.hopeless():
-                        raise failure
+                self._check_nodes()
                 self._check_deadlines(watch, begun)
                 said = self._say_progress(arm, said)
         finally:
             watch.stop()
         self._await_log()
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        for node in self.nodes:
+            if failure := node.failure() or node.hopeless():
+                raise failure
 
     def _await_log(self, limit_s: float = 2.0) -> None:
         """Take in what the log says up to here; an engine hands it on a little later."""
@@ -305,17 +246,16 @@ class Launcher:
         self._say(f"launching {arm.name} ... {clock.said()}")
         return clock.current, now
 
-    def _check(self) -> None:
+    def _check(self, launch: int) -> None:
+        if self._server is None or launch != self.launches:
+            raise ServerDied("the server has been stopped", "Use the one that was started last.")
         for node in self.nodes:
             if failure := node.failure():
-                raise ServerDied(
-                    f"the server on {node.host.name} died: {failure.summary}",
-                    failure.advice,
-                    failure.evidence,
-                )
+                what = f"the server on {node.host.name} died: {failure.summary}"
+                raise ServerDied(what, failure.advice, failure.evidence)
 
-    def _stop(self) -> Ended:
-        if self._server is None:
+    def _stop(self, launch: int) -> Ended:
+        if self._server is None or launch != self.launches:
             return Ended(0.0, "had been stopped already")
         self._server = None
         ended = self._end_all()
@@ -327,40 +267,22 @@ class Launcher:
         results: list[Ended] = []
         with ExitStack() as stack:
             for node in self.nodes:
-                stack.callback(self._end_into, node, results)
+                stack.callback(lambda node: results.append(node.end(self.target.timeouts.drain_s)), node)
         return results[-1]
 
-    def _end_into(self, node: Node, results: list[Ended]) -> None:
-        results.append(self._end(node))
 
-    def _end(self, node: Node) -> Ended:
-        if node.plan is None:
-            return Ended(0.0, "was not running")
-        plan, node.plan = node.plan, None
-        try:
-            told = node.keeper.end(self.target.timeouts.drain_s)
-        finally:
-            if node.log is not None:
-                node.log.close()
-        left: Sequence[str] = [*told["remaining"], *(f"{what} still taken" for what in told["busy"])]
-        if left:
-            raise KeeperFailed(
-                f"not all of the server on {node.host.name} could be ended: {'; '.join(left)}",
-                "End it by hand before measuring anything there.",
-                Evidence(command=plan.shown, host=node.host.name),
-            )
-        return Ended(told["seconds"], told["how"], tuple(told["stray"]))
-
-
-def _reachable(bind: str) -> str:
-    """The address on the host itself under which a server bound to ``bind`` answers."""
-    return "127.0.0.1" if bind in ("0.0.0.0", "::", "localhost") else bind
+def _base_url(host: Host, bind: str, port: int) -> str:
+    """Where a server bound to ``bind`` answers, from this machine."""
+    address = "127.0.0.1" if bind in ("0.0.0.0", "::", "localhost") else bind
+    near = host.forward(port, address)
+    if not host.is_local:
+        address = "127.0.0.1"
+    return f"http://[{address}]:{near}" if ":" in address else f"http://{address}:{near}"
 
 
 def _secrets(flags: Flags, env: Mapping[str, str], host: Host) -> list[str]:
     """Whatever a server could print that must not be seen: of its flags, its variables and ours."""
-    known = {**(os.environ if host.is_local else {}), **env}
-    return [*flags.secrets(), *(value for name, value in known.items() if redact.is_secret(name))]
-
-
-__all__ = ["LaunchFailed", "Launcher", "Node"]
+    # of our own variables only what is long enough to be a secret, or half of a log could go with it
+    ours = [value for name, value in os.environ.items() if redact.is_secret(name) and len(value) >= 8]
+    given = [value for name, value in env.items() if redact.is_secret(name)]
+    return [*flags.secrets(), *given, *(ours if host.is_local else [])]

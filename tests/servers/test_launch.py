@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.config import ConfigError
 from suite.servers import (
     CannotStart,
     ChildDied,
@@ -67,6 +68,10 @@ def test_two_arms_are_two_launches_one_after_the_other(launcher: MakeLauncher) -
             opened.start(arm(opened, "on"))
         first.stop()
         second = opened.start(arm(opened, "on"))
+        assert first.stop().how == "had been stopped already"
+        with pytest.raises(ServerDied, match="has been stopped"):
+            first.check()
+        second.check()
         assert second.pid != first.pid
         assert opened.launches == 2
     assert sorted(path.name for path in Path(str(first.log_path)).parent.iterdir()) == [
@@ -135,6 +140,13 @@ def test_a_phase_has_a_deadline_of_its_own(launcher: MakeLauncher) -> None:
     words = r"loading weights took longer than 0\.5 s"
     with launcher(["hang"], timeouts=timeouts) as opened, pytest.raises(NotReadyInTime, match=words):
         opened.start(arm(opened))
+
+
+def test_a_phase_that_there_is_not_is_a_mistake_of_the_configuration(launcher: MakeLauncher) -> None:
+    with pytest.raises(
+        ConfigError, match=r"phase_s\] unknown phase 'loading'; there are: starting, loading weights"
+    ):
+        launcher(timeouts={"phase_s": {"loading": 1.0}})
 
 
 def test_a_taken_port_is_known_before_anything_is_loaded(launcher: MakeLauncher) -> None:

@@ -43,7 +43,7 @@ def test_ranks_are_told_where_to_meet_and_all_are_ended(
 def test_a_rank_that_fails_fails_the_launch_and_ends_the_others(
     launcher: MakeLauncher, hosts: dict[str, Any]
 ) -> None:
-    opened = launcher(["exit-rank=1"], hosts=hosts, nodes=["one"])
+    opened = launcher(["exit-rank=1", "slow=20"], hosts=hosts, nodes=["one"])
     with opened, pytest.raises(ExitedEarly) as caught:
         opened.start(arm(opened))
     assert "command (on one):" in str(caught.value)
