@@ -35,7 +35,11 @@ def sglang_command(
     """The command line of real SGLang on the CPU, without a port."""
     command = [str(install.home() / f"venv-{version}" / "bin/python"), "-m", "sglang.launch_server"]
     command += ["--model-path", str(install.home() / "checkpoints" / checkpoint)]
-    for name, value in sglang_target()["flags"].items():
+    flags = {
+        **sglang_target()["flags"],
+        "sleep-on-idle": True,
+    }  # several are up at once, each would take a core
+    for name, value in flags.items():
         command += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     return command
 
