@@ -336,6 +336,41 @@ def test_throttling_is_seen_by_nvidia_smi(tmp_path) -> None:
             time.sleep(0.05)
         assert int(after[0].split(",")[0]) == pytest.approx(0.8 * int(before[0].split(",")[0]), rel=0.01)
     assert int(smi("clocks.sm")[0]) < 1000, "idle when the server is gone"
+    with serving(tmp_path / "killed", "--tp-size", "2", env=env) as server:
+        server.process.kill()
+        server.process.wait()
+        assert (tmp_path / "gpu.json").exists()
+        assert int(smi("clocks.sm")[0]) < 1000, "idle when it was killed, too"
+
+
+def test_a_looping_nvidia_smi_sees_the_gpu_get_lost(tmp_path) -> None:
+    env = {**os.environ, "SIMULATED_GPU_STATE": str(tmp_path / "gpu.json")}
+    query = [str(NVIDIA_SMI), "--query-gpu=index,clocks.sm", "--format=csv,noheader,nounits", "--loop-ms=50"]
+    with serving(tmp_path / "log", "--fault", "gpu-lost=1", env=env) as server:
+        looping = subprocess.Popen(query, stdout=subprocess.PIPE, text=True, env=env)
+        assert looping.stdout is not None
+        assert looping.stdout.readline().strip() == "0, 2325"
+        server.chat("What is 17+25?")
+        with pytest.raises(OSError):
+            server.chat("What is 17+25?")
+        assert "Unable to determine the device handle" in looping.stdout.read()
+        assert looping.wait(5) == 15
+
+
+def test_nvidia_smi_names_unknown_fields_and_processes(tmp_path) -> None:
+    def smi(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(NVIDIA_SMI), *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"SIMULATED_GPUS": "2"},
+        )
+
+    assert 'Field "speed" is not a valid field' in smi("--query-gpu=speed").stdout
+    assert smi("--query-gpu=clocks.sm,name", "--format=csv").stdout.splitlines()[0] == "clocks.sm [MHz], name"
+    assert smi("--query-compute-apps=pid", "--format=csv,noheader").stdout == ""
+    assert len(smi("-L").stdout.splitlines()) == 2
 
 
 def test_every_fault_is_in_the_documentation() -> None:
