@@ -74,6 +74,8 @@ def openssh(directory: Path) -> Iterator[SSHServer]:
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host\nPidFile none\n"
         f"AuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n"
+        # bash reads the account's .bashrc for a command over SSH, unless it is not the first shell
+        "SetEnv SHLVL=5\n"
     )
     with (directory / "sshd.log").open("wb") as log:
         process = subprocess.Popen([sshd, "-D", "-e", "-f", str(directory / "sshd_config")], stderr=log)
