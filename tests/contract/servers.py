@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -78,12 +79,20 @@ def running(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=end_with_the_test_run,
         )
         try:
             wait_until_ready(process, f"http://127.0.0.1:{port}", log, ready_s)
             yield f"http://127.0.0.1:{port}"
         finally:
             end(process)
+
+
+def end_with_the_test_run() -> None:
+    """In the new process: ask Linux to kill it when pytest dies, however that happens (SIGKILL runs no `finally`)."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def free_port() -> int:
