@@ -73,6 +73,9 @@ def _false_alarms(results: Results, slack: float) -> list[Claim]:
         found = _ours(results, f"grid S{sessions} L{launches}")
         text = f"unchanged runs that say regression, {sessions} sessions, {launches} launches, every model (1 % meant)"
         claims.append(at_most(text, found, lambda f: f.false_alarm, 1.5 + slack))
+    quick = _ours(results, "on quick")
+    text = "the same against five sessions of one launch (1 % meant)"
+    claims.append(at_most(text, quick, lambda f: f.false_alarm, 1.5 + slack))
     again = _ours(results, "again")
     if again:
         claims.append(

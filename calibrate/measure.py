@@ -32,6 +32,7 @@ class Task:
     peers: bool = False
     columns: tuple[int, ...] = ()
     """Metrics that a change is put into; all if empty."""
+    base_launches: int = 3
     stream: int = 0
     """Other random numbers for the same task."""
 
@@ -69,8 +70,9 @@ def measure(task: Task) -> tuple[Task, dict[str, Figures]]:
     tally: Tally = {}
     for start in range(0, task.n, BATCH):
         n = min(BATCH, task.n - start)
+        launches = 9 if task.looks else task.launches
         campaigns = simulate(
-            task.noise, task.layout, n, task.sessions, 9 if task.looks else task.launches, rng
+            task.noise, task.layout, n, task.sessions, launches, rng, base_launches=task.base_launches
         )
         for name, rule in _rules(task).items():
             _tally_rule(tally, name, rule, campaigns, task)

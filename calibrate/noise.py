@@ -10,7 +10,9 @@ import numpy as np
 from suite.gate.layout import Column, Layout
 from suite.gate.shrink import Array, trimmed_mean
 
-BASE_LAUNCHES, ROUNDS = 3, 5
+ROUNDS = 5
+DRIFT_LAUNCHES = 3
+"""Launches over which `drift` happens; a longer session drifts on."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,17 @@ class Campaigns:
 
 
 def simulate(
-    noise: Noise, layout: Layout, n: int, sessions: int, launches: int, rng: np.random.Generator
+    noise: Noise,
+    layout: Layout,
+    n: int,
+    sessions: int,
+    launches: int,
+    rng: np.random.Generator,
+    base_launches: int = 3,
 ) -> Campaigns:
     """Draw `n` campaigns of `sessions` baseline sessions and one new run of `launches`, without any change."""
     drawn = [
-        _session(noise, layout, (n, sessions), BASE_LAUNCHES, rng),
+        _session(noise, layout, (n, sessions), base_launches, rng),
         _session(noise, layout, (n, 1), launches, rng),
     ]
     return Campaigns(base=drawn[0], new=drawn[1][:, 0])
@@ -132,7 +140,7 @@ def _drift(
     for number in range(launches):  # off, on, on, off, ...: back and forth
         order = range(arms) if number % 2 == 0 else reversed(range(arms))
         place[number, list(order)] = np.arange(arms) + number * arms
-    place = place / (BASE_LAUNCHES * arms - 1)
+    place = place / (DRIFT_LAUNCHES * arms - 1)
     slope = rng.uniform(-1, 1, shape) if noise.random_drift else np.ones(shape)
     return np.asarray(noise.drift * slope[..., None, None] * place[:, layout.arm] * layout.machine)
 

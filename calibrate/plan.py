@@ -31,8 +31,10 @@ def tasks(n: int, quick: bool) -> dict[str, Task]:
                 sdc=launches == 3,
                 peers=(sessions, launches) == (5, 3),
             )
+        planned[f"on quick S5 L1: {noise.name}"] = Task(noise, even, 5, 1, n, base_launches=1)
     for name, noise in NAMED.items():
         planned[f"{name} S5"] = Task(noise, even, 5, 3, n, EFFECTS, common=(0.05,), sdc=True, peers=True)
+        planned[f"on quick S5 L3: {noise.name}"] = Task(noise, even, 5, 3, n, base_launches=1)
         planned[f"{name} S3"] = Task(noise, even, 3, 3, n, EFFECTS)
         planned[f"{name} S1"] = Task(noise, even, 1, 3, n, (*EFFECTS, 0.17), common=(0.05,))
         planned[f"{name} looks"] = Task(noise, even, 5, 3, n, EFFECTS, looks=True)

@@ -24,6 +24,7 @@ OWN_PRIOR = 0.005
 """What a metric is said to move by of its own accord, from launch to launch and from session to session."""
 CAP_WITHIN = 24.0
 STATED_WITHIN_DF = 12.0
+MIN_WITHIN_DF = 4
 
 
 class Levels(NamedTuple):
@@ -34,6 +35,13 @@ class Levels(NamedTuple):
     number: Array
 
 
+class WithinDf(NamedTuple):
+    """Degrees of freedom of the variance between launches: of the baseline alone, and with the new run; (N, G)."""
+
+    base: Array
+    whole: Array
+
+
 @dataclass(frozen=True)
 class Centred:
     """Changes against the baseline. All are (N, G) unless said otherwise.
@@ -41,7 +49,8 @@ class Centred:
     change: new mean minus the level of the current generation; session: (N, S, G), each session minus the level of
     its generation; sessions: of the current generation; session_df: degrees of freedom of the spread between
     sessions, over all generations; launches: new ones; inverse_launches: mean of 1 / launches of a baseline session;
-    within: variance between launches of one session, of a column minus its controls.
+    within: variance between launches of one session, of a column minus its controls; within_df: what the
+    baseline (`base`) and the whole data say of it, before shrinking; 0: it is a stated one.
     """
 
     layout: Layout
@@ -52,6 +61,7 @@ class Centred:
     launches: Array
     inverse_launches: Array
     within: Shrunk
+    within_df: WithinDf
 
     @cached_property
     def relative(self) -> Array:
@@ -77,6 +87,21 @@ class Centred:
     def own_within(self) -> Array:
         """Launch variance of a column alone, without its controls."""
         return self.within.variance / self.layout.cost
+
+    @property
+    def launch_floor(self) -> Array:
+        """What launches alone make a change vary by. A stated variance is no floor: sessions may know better."""
+        known = np.where(self.within_df.whole > 0, self.own_within, FLOOR**2)
+        return known * self.launch_share
+
+    @property
+    def spare(self) -> Array:
+        """Launch variance that the new mean does not have and the sessions' means had, per `within`.
+
+        Subtracted only where the baseline itself has shown what launches differ by.
+        """
+        less = np.maximum(self.inverse_launches - self.inverse_new, 0.0)
+        return np.where(self.within_df.base >= MIN_WITHIN_DF, less, 0.0)
 
     @cached_property
     def inverse_new(self) -> Array:
@@ -106,6 +131,9 @@ def centre(
     inverse = np.where(there, 1 / np.maximum(launches_of, 1), 0.0).sum(axis=1) / np.maximum(sessions, 1)
     launches = np.sum(~np.isnan(new), axis=1).astype(float)
     nothing = (sessions == 0) | (launches == 0)
+    within, within_df = _within(
+        every - levels.of_session[:, :, None], new - levels.current[:, None], layout, within_prior
+    )
     return Centred(
         layout=layout,
         change=np.where(nothing, np.nan, mean(new, 1) - levels.current),
@@ -114,9 +142,8 @@ def centre(
         session_df=np.where(nothing, 0.0, session_df),
         launches=np.where(nothing, 1.0, launches),
         inverse_launches=np.where(nothing, 1.0, inverse),
-        within=_within(
-            every - levels.of_session[:, :, None], new - levels.current[:, None], layout, within_prior
-        ),
+        within=within,
+        within_df=within_df,
     )
 
 
@@ -159,29 +186,29 @@ def squares(x: Array, axis: int) -> tuple[Array, Array]:
     return np.nansum(about**2, axis=axis), np.maximum(count - 1, 0).astype(float)
 
 
-def _within(base: Array, new: Array, layout: Layout, prior: Array | None) -> Shrunk:
+def _within(base: Array, new: Array, layout: Layout, prior: Array | None) -> tuple[Shrunk, WithinDf]:
     """Pooled over the sessions. Subtracting the controls launch by launch takes out a drift of the machine."""
     base = base - shift_of_controls(base, layout)
     new = (new - shift_of_controls(new, layout))[:, : base.shape[2]]
-    total, df = _about_positions(base, new) if base.shape[1] >= 3 else _about_means(base, new)
+    total, df_base, df = _about_positions(base, new) if base.shape[1] >= 3 else _about_means(base, new)
     variance = total / np.maximum(df, 1)
     floor = layout.cost * FLOOR**2
     shrunk = shrink_in_families(layout, variance, df, CAP_WITHIN, variance > floor)
     stated = layout.cost * (prior if prior is not None else np.full(df.shape, OWN_PRIOR**2))
-    return Shrunk(
-        np.maximum(np.where(df > 0, shrunk.variance, stated), floor),
-        np.where(df > 0, shrunk.df, STATED_WITHIN_DF),
-    )
+    known = df > 0
+    variance = np.maximum(np.where(known, shrunk.variance, stated), floor)
+    return Shrunk(variance, np.where(known, shrunk.df, STATED_WITHIN_DF)), WithinDf(df_base, df)
 
 
-def _about_means(base: Array, new: Array) -> tuple[Array, Array]:
-    """Sum of squares of launches about their session's mean, and its degrees of freedom."""
+def _about_means(base: Array, new: Array) -> tuple[Array, Array, Array]:
+    """Sum of squares of launches about their session's mean, and degrees of freedom of the baseline and of all."""
     ss_base, df_base = squares(base, 2)
     ss_new, df_new = squares(new, 1)
-    return ss_base.sum(axis=1) + ss_new, df_base.sum(axis=1) + df_new
+    of_base = df_base.sum(axis=1)
+    return ss_base.sum(axis=1) + ss_new, of_base, of_base + df_new
 
 
-def _about_positions(base: Array, new: Array) -> tuple[Array, Array]:
+def _about_positions(base: Array, new: Array) -> tuple[Array, Array, Array]:
     """The same after taking out what launches of one position have in common in all sessions (warming up, order)."""
     inside = base - mean(base, 2)[:, :, None]
     pattern = mean(inside, 1)
@@ -191,7 +218,7 @@ def _about_positions(base: Array, new: Array) -> tuple[Array, Array]:
     df_base = np.maximum(seen.sum(axis=(1, 2)) - spent, 0).astype(float)
     ss_new, df_new = squares(new - pattern[:, : new.shape[1]], 1)
     ss_base = np.where(df_base > 0, np.nansum(residual**2, axis=(1, 2)), 0.0)
-    return ss_base + ss_new / (1 + 1 / base.shape[1]), df_base + df_new
+    return ss_base + ss_new / (1 + 1 / base.shape[1]), df_base, df_base + df_new
 
 
 def shrink_in_families(layout: Layout, variance: Array, df: Array, cap: float, use: Flags) -> Shrunk:

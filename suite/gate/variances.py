@@ -76,12 +76,9 @@ def _learned(data: Centred) -> Spread:
 
 def _from_sessions(data: Centred) -> Spread:
     learned, within = _learned(data), data.within
-    spare = np.maximum(
-        data.inverse_launches - data.inverse_new, 0.0
-    )  # the new run has more launches than they had
     short = np.maximum(data.inverse_new - data.inverse_launches, 0.0)
-    variance = learned.variance * data.grow - within.variance * spare
-    floor = data.own_within * data.launch_share
+    variance = learned.variance * data.grow - within.variance * data.spare
+    floor = data.launch_floor
     low = variance < floor
     df = np.where(low, np.minimum(2 * learned.df, within.df), learned.df)
     variance, extra = np.where(low, floor, variance), within.variance * short
@@ -136,11 +133,10 @@ def _yardstick_df(layout: Layout) -> Array:
 
 def raw_spread(data: Centred, relative: Spread) -> Spread:
     """Of the change itself, nothing removed: what the value moved by between the sessions recorded."""
-    floor = data.own_within * data.launch_share
     variance = np.nansum(data.session**2, axis=1) / np.maximum(data.session_df, 1)
-    spare = np.maximum(data.inverse_launches - data.inverse_new, 0.0) * data.own_within
-    learned = np.maximum(np.maximum(variance, FLOOR**2) * data.grow - spare, floor)
-    stated = (OWN_PRIOR**2 + COMMON_PRIOR**2) * data.grow + floor
+    spare = data.spare * data.own_within
+    learned = np.maximum(np.maximum(variance, FLOOR**2) * data.grow - spare, data.launch_floor)
+    stated = (OWN_PRIOR**2 + COMMON_PRIOR**2) * data.grow + data.own_within * data.launch_share
     follows = data.layout.machine
     machine = np.where(data.many, learned, stated), np.where(data.many, data.session_df, PRIOR_DF)
     return Spread(
@@ -191,7 +187,7 @@ def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array,
     df = data.session_df[:, speakers].max(axis=1)
     spread = np.nansum((history - mean(history, 1)[:, None]) ** 2, axis=1)
     share = (MEDIAN_COST if len(speakers) > 2 else 1.0) / len(speakers)
-    floor = share * mean((data.own_within * data.launch_share)[:, speakers], -1)
+    floor = share * mean(data.launch_floor[:, speakers], -1)
     learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor)
     mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor)
     return (
