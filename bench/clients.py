@@ -14,6 +14,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from suite.load import ClosedLoop, Endpoint, Prompt, Round, Sampling, Workload, play
+from suite.load.endpoint import TransportName
+
 CONTENT = (
     "Write a long and detailed account of how bread is baked in a village oven, from the fire to the crust."
 )
@@ -35,6 +38,7 @@ class Result:
 
     started_s: dict[int, float] = field(default_factory=dict)
     arrived_s: dict[int, list[float]] = field(default_factory=dict)
+    tokens: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
     failed: list[str] = field(default_factory=list)
@@ -50,16 +54,15 @@ def ours_public(job: Job) -> Result:
     return _ours(job, "public")
 
 
-def _ours(job: Job, transport: str) -> Result:
-    from suite.load import ClosedLoop, Endpoint, Prompt, Sampling, Workload, play
+def ours_tokens_only(job: Job) -> Result:
+    """As `ours`, but of the timelines only the number of tokens is handed out."""
+    round_ = _play(job, "stamping")
+    failed = [str(r.fault) for r in round_.requests if r.fault is not None]
+    return Result(tokens=sum(int(r.timeline.tokens[-1]) for r in round_.ok), failed=failed)
 
-    prompt = Prompt("bench", "prose", ({"role": "user", "content": CONTENT},))
-    round_ = play(
-        Endpoint(job.url, "paced", transport=transport),  # type: ignore[arg-type]
-        Workload("bench", (prompt,)),
-        ClosedLoop(job.streams, job.streams),
-        sampling=Sampling(max_tokens=job.chunks, seed=0, seed_per_request=True),
-    )
+
+def _ours(job: Job, transport: TransportName) -> Result:
+    round_ = _play(job, transport)
     result = Result()
     for record in round_.requests:
         if record.fault is not None:
@@ -67,6 +70,16 @@ def _ours(job: Job, transport: str) -> Result:
         result.started_s[record.index] = record.started_s + round_.started_monotonic_s
         result.arrived_s[record.index] = (record.timeline.t_s + round_.started_monotonic_s).tolist()
     return result
+
+
+def _play(job: Job, transport: TransportName) -> Round:
+    prompt = Prompt("bench", "prose", ({"role": "user", "content": CONTENT},))
+    return play(
+        Endpoint(job.url, "paced", transport=transport),
+        Workload("bench", (prompt,)),
+        ClosedLoop(job.streams, job.streams),
+        sampling=Sampling(max_tokens=job.chunks, seed=0, seed_per_request=True),
+    )
 
 
 def typed_openai(job: Job) -> Result:

@@ -23,12 +23,12 @@ class Arrivals:
 
     __slots__ = ("_decoded_to_t", "answer", "complete", "pieces", "stamps")
 
-    def __init__(self, keep_text: bool = False) -> None:
+    def __init__(self, keep_text: bool = False, expected_tokens: int = 0) -> None:
         self.stamps = array("d")
         self.pieces: list[bytes] = []
         self._decoded_to_t = 0.0
         self.complete: asyncio.Future[None] | None = None
-        self.answer = Answer(keep_text)
+        self.answer = Answer(keep_text, expected_tokens)
 
     @property
     def end_t(self) -> float:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.load.records import Fault, FaultKind, SpecDetails, Timeline
 from suite.load.sse import EventCutter
+
+T = TypeVar("T", bound=np.generic)
 
 
 class _PromptDetails(msgspec.Struct, gc=False):
@@ -62,6 +65,7 @@ class _Chunk(msgspec.Struct):
 
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_chunks = msgspec.json.Decoder(list[_Chunk]).decode
+_BLOCK = 512  # arrivals put away at a time
 _TAIL = 4  # the last reads of an answer hold what is unusual: finish, speculation, usage, [DONE]
 
 
@@ -72,9 +76,13 @@ class Answer:
     """
 
     __slots__ = (
+        "_all_times",
+        "_all_tokens",
+        "_away",
         "_by_choice",
         "_cutter",
         "_done",
+        "_expected",
         "_keep_text",
         "cached_tokens",
         "chunks",
@@ -91,12 +99,16 @@ class Answer:
         "tokens",
     )
 
-    def __init__(self, keep_text: bool = False) -> None:
+    def __init__(self, keep_text: bool = False, expected_tokens: int = 0) -> None:
         self._cutter = EventCutter()
         self._keep_text = keep_text
         self._done = False
         self._by_choice: dict[int, int] = {}  # counts of single choices, filled only if there are several
-        self.times = array("d")
+        self._expected = expected_tokens
+        self._all_times = np.empty(0)
+        self._all_tokens = np.empty(0, dtype=np.int64)
+        self._away = 0
+        self.times = array("d")  # arrivals of tokens that are not yet put away
         self.tokens = array("q")
         self.text_t = array("d")  # arrivals of text, filled only while the server gives no count a chunk
         self.chunks = 0
@@ -126,6 +138,8 @@ class Answer:
             start = end
         for t, piece in zip(stamps[start:], pieces[start:], strict=True):
             self.feed(t, piece)
+        if len(self.times) >= _BLOCK:
+            self._put_away()
 
     def _feed_usual(self, stamps: Sequence[float], pieces: Sequence[bytes]) -> bool:
         """Decode reads that are one `data: {...}` event each as one JSON array; False, untouched, if any is not."""
@@ -170,15 +184,29 @@ class Answer:
             self._fail(FaultKind.acceptance_identity, broken)
 
     def timeline(self, zero: float) -> Timeline:
-        """The arrivals of tokens, in seconds since `zero`."""
-        if self.tokens and (not self.text_t or len(self.tokens) > 1):
-            times = np.frombuffer(self.times, dtype=np.float64) - zero
-            return Timeline(times, np.frombuffer(self.tokens, dtype=np.int64).copy())
-        times = np.frombuffer(self.text_t, dtype=np.float64) - zero if self.text_t else np.empty(0)
+        """The arrivals of tokens, in seconds since `zero`; to be called once, at the end: it takes the memory over."""
+        self._put_away()
+        if self._away and (not self.text_t or self._away > 1):
+            times = self._all_times[: self._away]
+            times -= zero
+            return Timeline(times, self._all_tokens[: self._away])
+        times = np.array(self.text_t, dtype=np.float64) - zero
         tokens = np.full(len(times), -1, dtype=np.int64)
         if len(tokens) and self.completion_tokens is not None:
             tokens[-1] = self.completion_tokens
         return Timeline(times, tokens, per_chunk=False)
+
+    def _put_away(self) -> None:
+        """Move arrivals to arrays of the answer's expected size: growing one by one would fragment the heap."""
+        start, end = self._away, self._away + len(self.times)
+        if end > len(self._all_times):
+            size = max(end, self._expected, 2 * len(self._all_times))
+            self._all_times = _enlarged(self._all_times, size)
+            self._all_tokens = _enlarged(self._all_tokens, size)
+        self._all_times[start:end] = self.times
+        self._all_tokens[start:end] = self.tokens
+        self._away = end
+        del self.times[:], self.tokens[:]
 
     def _event(self, t: float, data: bytes) -> None:
         try:
@@ -216,7 +244,7 @@ class Answer:
                     self.reasoning.append(reasoning or "")
         if chunk.usage is not None:
             self._usage(t, chunk.usage, chunk.choices)
-        if brought_text and not self.tokens:
+        if brought_text and not self.completion_tokens:
             self.text_t.append(t)
         if chunk.sglext is not None and chunk.sglext.spec_tokens_details is not None:
             self._speculation(chunk.sglext.spec_tokens_details)
@@ -266,6 +294,12 @@ class Answer:
 
     def _fail(self, kind: FaultKind, message: str, t: float | None = None) -> None:
         self.fault = Fault(kind, message, at_s=t)
+
+
+def _enlarged(old: NDArray[T], size: int) -> NDArray[T]:
+    new = np.empty(size, dtype=old.dtype)  # not zeroed: memory that is never used is never real
+    new[: len(old)] = old
+    return new
 
 
 def broken_identity(spec: SpecDetails) -> str | None:

@@ -103,8 +103,8 @@ def judge(health: ClientHealth, records: tuple[RequestRecord, ...], limits: Clie
 
 
 def _lag_limit_s(health: ClientHealth, records: tuple[RequestRecord, ...], limits: ClientLimits) -> float:
-    gaps = [np.diff(r.timeline.t_s) for r in records if r.ok and len(r.timeline.t_s) > 1]
-    itl_s = float(np.median(np.concatenate(gaps))) if gaps else 0.0
+    itls = [np.median(np.diff(r.timeline.t_s)) for r in records if r.ok and len(r.timeline.t_s) > 1]
+    itl_s = float(np.median(itls)) if itls else 0.0
     if health.kernel_stamps:
         return max(limits.kernel_lag_p99_s, itl_s)
     return max(limits.lag_p99_s, limits.lag_of_itl * itl_s)

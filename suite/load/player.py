@@ -18,8 +18,8 @@ from suite.load.workloads import Workload
 
 _WATCH_S = 0.1
 _BUILD_AHEAD_S = 0.05  # an open loop's requests are built this long before they are due
-_BACKLOG_HIGH = 20_000  # undecoded reads at which decoding begins while the round still runs: some 10 MB
-_BACKLOG_LOW = 10_000
+_BACKLOG_HIGH = 10_000  # undecoded reads at which decoding begins while the round still runs: some 5 MB
+_BACKLOG_LOW = 5_000
 _SLICE = 32  # reads decoded at a time between two looks at the sockets: some 60 us
 _AFTER_FAULT_S = 0.1  # a client whose request failed waits, rather than hammer a dead server
 DEFAULT_MAX_TOKENS = 256
@@ -170,13 +170,13 @@ class Player:
                 await gate
                 await asyncio.sleep(load.ramp_s * number / load.concurrency)
             elif (index := self._take(load)) is not None:
-                ticket = Ticket(Arrivals(self._plan.keep_text), gate, parked=lambda: at_line(number))
+                ticket = Ticket(self._arrivals(), gate, parked=lambda: at_line(number))
                 await self._fly(_Running(index, ticket))
         finally:
             at_line(number)  # also if there was nothing to do, or it failed before it got there
         free_since = 0.0
         while (index := self._take(load)) is not None:
-            running = _Running(index, Ticket(Arrivals(self._plan.keep_text)))
+            running = _Running(index, Ticket(self._arrivals()))
             running.intended = clock()
             await self._fly(running)
             if free_since and running.ticket.started is not None:
@@ -196,7 +196,7 @@ class Player:
                     continue
                 due = self.zero + offset
                 await asyncio.sleep(max(0.0, due - _BUILD_AHEAD_S - clock()))
-                running = _Running(number, Ticket(Arrivals(self._plan.keep_text), _opens_at(due)))
+                running = _Running(number, Ticket(self._arrivals(), _opens_at(due)))
                 running.intended = due
                 flight = asyncio.create_task(self._fly(running))
                 flights.add(flight)
@@ -226,6 +226,10 @@ class Player:
         gate.set_result(None)
 
     # one request
+
+    def _arrivals(self) -> Arrivals:
+        plan = self._plan
+        return Arrivals(plan.keep_text, plan.max_tokens * plan.sampling.n)
 
     async def _fly(self, running: _Running) -> None:
         plan = self._plan
@@ -287,20 +291,20 @@ class Player:
             return
         for arrivals in everyone:
             while arrivals.pieces and backlog > _BACKLOG_LOW:
-                backlog -= arrivals.decode(_SLICE)
+                backlog -= arrivals.decode(max(_SLICE, backlog // 64))  # the further behind, the larger
                 await asyncio.sleep(0)
         self._settle(whole_only=True)
 
     def _settle(self, whole_only: bool = False) -> None:
-        """Turn landed requests into records; with `whole_only`, those whose bytes are decoded already."""
-        left = []
-        for running, ended in self._landed:
+        """Turn landed requests into records, freeing each; with `whole_only`, those whose bytes are decoded."""
+        landed, self._landed = self._landed, []
+        while landed:
+            running, ended = landed.pop()
             if whole_only and running.arrivals.pieces:
-                left.append((running, ended))
+                self._landed.append((running, ended))
                 continue
             running.arrivals.decode()
             self._records.append(self._record(running, ended))
-        self._landed = left
 
     def _record(self, running: _Running, ended: float) -> RequestRecord:
         plan, answer, zero = self._plan, running.arrivals.answer, self.zero
