@@ -13,8 +13,8 @@ def test_time_to_first_token(measure, context):
 
 
 @pytest.mark.arms("mtp-off", "mtp-on")
+@pytest.mark.once
 @pytest.mark.sized(context=[4096])
-@pytest.mark.judges("ttft_s")
 def test_shared_prefix_is_reused(measure, server, context):
     """Prompts that begin alike: the prefix cache must work, with MTP too."""
     server.needs_prefix_cache()
