@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import platform
 import statistics
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import memory
 from bench.clients import CLIENTS, PUBLIC, Job, Result
 from tests.paced.server import PacedServer, Truth, compiler
 
@@ -129,6 +131,17 @@ def promises(seen: dict[tuple[str, int], list[Figures]], streams: Sequence[int])
     return found
 
 
+def memory_promise() -> tuple[bool, str]:
+    """Over a million chunks the peak of memory grows by little more than the timeline itself."""
+    _say("memory over a million chunks")
+    growth = memory.growth_per_chunk()
+    _say("")
+    text = (
+        f"a million chunks: peak memory grows by at most 64 bytes a chunk (16 are the timeline): {growth:.0f}"
+    )
+    return growth <= 64, text
+
+
 def print_table(
     seen: dict[tuple[str, int], list[Figures]], names: Sequence[str], streams: Sequence[int]
 ) -> None:
@@ -152,7 +165,9 @@ def print_table(
 def print_setting(repeats: int, chunks: int) -> None:
     """The machine, the versions, and what else was asked for but is not here."""
     parts = [f"{name} {version(name)}" for name in ("openai", "httpx2", "aiohttp", "httptools", "msgspec")]
-    print(f"{_cpu_name()}, {_cores()} cores, Linux {platform.release()}, Python {platform.python_version()}")
+    print(
+        f"{_cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    )
     print(", ".join(parts))
     print(
         f"streams of {chunks} chunks, one each {INTERVAL_S * 1e3:.0f} ms, all started at once; medians of {repeats} runs"
@@ -183,16 +198,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     print()
     print_table(seen, names, args.streams)
     print()
-    held = promises(seen, args.streams)
+    held = [*promises(seen, args.streams), memory_promise()]
     for ok, text in held:
         print(f"{'held  ' if ok else 'BROKEN'}  {text}")
     return 0 if all(ok for ok, _ in held) else 1
-
-
-def _cores() -> int:
-    import os
-
-    return os.cpu_count() or 1
 
 
 def _cpu_name() -> str:

@@ -388,129 +388,23 @@ def _value(
     return Value(value, METRICS[name.split(".")[0]].unit, reason, detail or {})
 
 
-_SGLANG = "SGLang io_struct/serving_chat: sglext.spec_tokens_details"
-METRICS: Mapping[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric(
-            "output_tokens_per_s",
-            "tokens/s",
-            "higher",
-            "Output throughput",
-            "sum(completion_tokens) / duration; duration = last token of the round - first start",
-            "as bench_serving's output throughput, over good requests",
-        ),
-        Metric(
-            "total_tokens_per_s",
-            "tokens/s",
-            "higher",
-            "Total throughput",
-            "sum(prompt_tokens + completion_tokens) / duration",
-            "as bench_serving's total token throughput",
-        ),
-        Metric(
-            "requests_per_s",
-            "1/s",
-            "higher",
-            "Request throughput",
-            "good requests / duration",
-            "as bench_serving",
-        ),
-        Metric(
-            "ttft_s",
-            "s",
-            "lower",
-            "Time to first token",
-            "first arrival with tokens - origin (start; intended start in an open loop); median over requests",
-            "as bench_serving, but a chunk without tokens does not count",
-        ),
-        Metric(
-            "tpot_s",
-            "s",
-            "lower",
-            "Time per output token",
-            "(t_last - t_first) / (tokens - tokens in first chunk); median over requests",
-            "as bench_serving's TPOT, corrected for first chunks of more than one token",
-        ),
-        Metric(
-            "itl_s",
-            "s",
-            "lower",
-            "Inter-chunk latency",
-            "t[i] - t[i-1] over arrivals with tokens, all requests pooled; median",
-            "the raw gap that streaming tools call ITL; with speculation about one verify step",
-        ),
-        Metric(
-            "token_gap_s",
-            "s",
-            "lower",
-            "Exact inter-token spread",
-            "gaps between tokens; tokens of one chunk share its arrival: k tokens give k-1 zeros and one gap",
-            "this suite",
-        ),
-        Metric(
-            "e2e_s",
-            "s",
-            "lower",
-            "End-to-end latency",
-            "last arrival with tokens - origin; median",
-            "as bench_serving",
-        ),
-        Metric(
-            "acceptance_length",
-            "tokens/step",
-            "higher",
-            "Acceptance length",
-            "1 + sum(spec_num_correct_drafts) / sum(spec_verify_ct)",
-            f"{_SGLANG}; not spec_accept_length, which counts the prefill token",
-        ),
-        Metric(
-            "tokens_per_chunk",
-            "tokens/chunk",
-            "neutral",
-            "Tokens per chunk",
-            "sum(tokens) / arrivals with tokens",
-            "this suite",
-        ),
-        Metric(
-            "mtp_speedup",
-            "ratio",
-            "higher",
-            "MTP speed-up",
-            "output_tokens_per_s on / off, same workload",
-            "this suite",
-        ),
-        Metric(
-            "goodput_requests_per_s",
-            "1/s",
-            "higher",
-            "Goodput",
-            "requests that kept every limit of the SLO / duration",
-            "DistServe (OSDI 2024), as bench_serving's goodput",
-        ),
-        Metric(
-            "concurrency_achieved",
-            "requests",
-            "neutral",
-            "Concurrency achieved",
-            "sum(request durations) / duration",
-            "Little's law, as bench_serving's concurrency",
-        ),
-        Metric(
-            "cached_prompt_tokens",
-            "tokens",
-            "neutral",
-            "Prompt tokens from the prefix cache",
-            "sum(usage.prompt_tokens_details.cached_tokens)",
-            "OpenAI usage object",
-        ),
-        Metric(
-            "step_s",
-            "s",
-            "lower",
-            "Time per step",
-            "tpot_s x acceptance length of the request (x 1 with MTP off); median",
-            "this suite",
-        ),
-    )
-}
+_TABLE = """
+output_tokens_per_s | tokens/s | higher | Output throughput | sum(completion_tokens) / duration; duration = last arrival of the round - first start | as bench_serving, over good requests
+total_tokens_per_s | tokens/s | higher | Total throughput | sum(prompt_tokens + completion_tokens) / duration | as bench_serving
+requests_per_s | 1/s | higher | Request throughput | good requests / duration | as bench_serving
+ttft_s | s | lower | Time to first token | first arrival with tokens - origin (start; intended start in an open loop); median | as bench_serving, but by usage: a chunk without tokens does not count
+tpot_s | s | lower | Time per output token | (t_last - t_first) / (tokens - tokens in first chunk); median | as bench_serving, corrected for first chunks of several tokens
+itl_s | s | lower | Inter-chunk latency | t[i] - t[i-1] over arrivals with tokens, requests pooled; median | as AIPerf's inter chunk latency
+token_gap_s | s | lower | Exact inter-token spread | gaps between tokens; tokens of one chunk share its arrival: k give k-1 zeros and one gap | this suite
+e2e_s | s | lower | End-to-end latency | last arrival with tokens - origin; median | as bench_serving
+acceptance_length | tokens/step | higher | Acceptance length | 1 + sum(spec_num_correct_drafts) / sum(spec_verify_ct) | SGLang sglext.spec_tokens_details; not its spec_accept_length, which counts the prefill token
+tokens_per_chunk | tokens/chunk | neutral | Tokens per chunk | sum(tokens) / arrivals with tokens | this suite
+mtp_speedup | ratio | higher | MTP speed-up | output_tokens_per_s on / off, same workload and load | this suite
+goodput_requests_per_s | 1/s | higher | Goodput | requests that kept every limit of the SLO / duration | DistServe (OSDI 2024), as bench_serving
+concurrency_achieved | requests | neutral | Concurrency achieved | sum(request durations) / duration | Little's law, as bench_serving
+cached_prompt_tokens | tokens | neutral | Prompt tokens from the prefix cache | sum(usage.prompt_tokens_details.cached_tokens) | OpenAI usage object
+step_s | s | lower | Time per step | tpot_s x acceptance length of the request (x 1 with MTP off); median | this suite
+"""
+_ROWS = [[cell.strip() for cell in line.split("|")] for line in _TABLE.strip().splitlines()]
+METRICS: Mapping[str, Metric] = {row[0]: Metric(*row) for row in _ROWS}  # type: ignore[arg-type]
+"""Every metric by name: docs/metrics.md says the same at length."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -84,6 +85,7 @@ class ScriptedServer:
     """Plays `script` for every request; use as a context manager. `asked` lists the requests in order of arrival."""
 
     script: Script
+    tls: ssl.SSLContext | None = None
     asked: list[Asked] = field(default_factory=list)
     open_now: int = 0
     open_most: int = 0
@@ -106,8 +108,8 @@ class ScriptedServer:
     def _run(self, ready: threading.Event) -> None:
         async def serve() -> None:
             self._stop = asyncio.Event()
-            server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-            self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self.tls)
+            self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             ready.set()
             await self._stop.wait()
             server.close()
