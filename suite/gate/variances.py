@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.gate.centred import FLOOR, OWN_PRIOR, Centred, Flags, shrink_in_families, squares
-from suite.gate.layout import Layout
+from suite.gate.layout import MACHINE_KINDS, Layout
 from suite.gate.shrink import Array, mean, median, satterthwaite, t_quantile, t_tail
 
 CAP_BETWEEN = 12.0
@@ -19,6 +19,8 @@ OWN_PRIOR_FEW, COMMON_PRIOR_ALONE = 0.015, 0.03
 PRIOR_DF = 60.0
 YARDSTICK_PRIOR_DF = 1.0
 MIN_YARDSTICK_DF = 3
+UNANIMOUS = 0.5
+"""Of the margin: what every arm must have moved by for a shift to be called common."""
 MEDIAN_COST = 1.41
 """Times variance / n: of the median of n >= 3 normal values (pi/2 for many, less for few)."""
 
@@ -149,7 +151,7 @@ class Common:
     """What a kind of metric moved by in all arms together, given for each of its columns.
 
     spread: as history tells it; pass_spread: for passing, with a stated part; tells: enough arms and sessions to
-    call a change common; exists: there is more than one arm.
+    call a change common, and all arms moved; exists: there is more than one arm.
     """
 
     shift: Array
@@ -164,34 +166,47 @@ def common_shift(data: Centred) -> Common:
     layout, shape = data.layout, data.change.shape
     kinds = layout.kinds_in_several_arms()
     shift, variance, for_pass = np.zeros(shape), np.full(shape, np.inf), np.full(shape, np.inf)
-    for i in np.flatnonzero(layout.machine):
-        kind = layout.columns[i].kind
-        speakers = layout.speakers(kind if kind in kinds else None)
-        shift[:, i], variance[:, i], for_pass[:, i] = _median_of(data, speakers)
+    unanimous = np.zeros(shape, dtype=bool)
+    for kind in MACHINE_KINDS:
+        members = np.flatnonzero([c.kind == kind for c in layout.columns])
+        if len(members):
+            found = _median_of(data, layout.speakers(kind if kind in kinds else None))
+            for whole, part in zip((shift, variance, for_pass, unanimous), found, strict=True):
+                whole[:, members] = part[:, None]
     history = data.session_df.max(axis=1, keepdims=True)
     told = np.array([column.kind in kinds for column in layout.columns])
-    several = layout.machine & np.full(shape, len(layout.arms) > 1)
     return Common(
         shift=shift,
         spread=Spread(variance, np.broadcast_to(np.maximum(history, 1.0), shape)),
         pass_spread=Spread(for_pass, np.where(data.many, data.session_df + 2, PRIOR_DF)),
-        tells=np.broadcast_to(told & (history >= 2), shape),
-        exists=several,
+        tells=told & (history >= 2) & unanimous,
+        exists=layout.machine & np.full(shape, len(layout.arms) > 1),
     )
 
 
-def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array, Array]:
-    """Median change of some columns, its variance from history, and the one for passing (1 % counts as two sessions)."""
-    history = median(data.session[:, :, speakers], -1)
+def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array, Array, Flags]:
+    """Of some columns: the median over arms of their medians, so that an arm with many columns has one voice.
+
+    With it its variance from history, the one for passing (1 % counts as two sessions), and whether every arm moved
+    in that direction by at least a share of the smallest margin.
+    """
+    layout = data.layout
+    arms = [speakers[layout.arm[speakers] == a] for a in sorted(set(layout.arm[speakers]))]
+    of_arm = np.stack([median(data.change[:, own], -1) for own in arms], axis=-1)
+    shift = median(of_arm, -1)
+    history = median(np.stack([median(data.session[:, :, own], -1) for own in arms], axis=-1), -1)
     grow = 1 + 1 / data.sessions[:, speakers].min(axis=1)
     df = data.session_df[:, speakers].max(axis=1)
     spread = np.nansum((history - mean(history, 1)[:, None]) ** 2, axis=1)
-    share = (MEDIAN_COST if len(speakers) > 2 else 1.0) / len(speakers)
+    share = _median_cost(len(arms)) * float(np.mean([_median_cost(len(own)) for own in arms]))
     floor = share * mean(data.launch_floor[:, speakers], -1)
     learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor)
     mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor)
-    return (
-        median(data.change[:, speakers], -1),
-        learned,
-        np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow),
-    )
+    least = UNANIMOUS * float(layout.margin[speakers].min())
+    moved = np.nan_to_num(of_arm * np.sign(shift)[:, None], nan=0.0).min(axis=-1) > least
+    return shift, learned, np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow), moved
+
+
+def _median_cost(n: int) -> float:
+    """Variance of the median of n normal values, in units of one's."""
+    return (MEDIAN_COST if n > 2 else 1.0) / n

@@ -329,3 +329,32 @@ def _write_sessions(store: BaselineStore, question: str, arm: str, count: int) -
     baseline = Baseline(question, arm, series[0].identity, sessions)
     store.folder.mkdir(parents=True, exist_ok=True)
     store.path(question, arm).write_bytes(render(_Stored("sglang-perf-baseline", 1, store.target, baseline)))
+
+
+def test_an_arm_with_many_questions_is_not_all_arms(tmp_path: Path) -> None:
+    """Three more series of mtp-on, all slower: still a regression of that arm, not of the machine."""
+    store = BaselineStore(tmp_path, "simulator")
+    for i in range(5):
+        store.record(with_more_questions(session(f"recorded-{i}", day=i + 1)))
+    run = with_more_questions(session(slow={"mtp-on": 0.05}))
+    verdicts = judge(run, store.sessions_for(run)).verdicts
+    assert verdicts[SPEED].word == "regression"
+    assert "common to all arms" not in verdicts[SPEED].reason
+    assert verdicts[OFF].word == "pass"
+
+
+def with_more_questions(run: Session) -> Session:
+    slow = msgspec.structs.replace
+    on = run.series[1]
+    more = [
+        slow(
+            on,
+            question=f"acceptance[{kind}]",
+            launches=[
+                slow(x, rounds={k: [v and v * factor for v in r] for k, r in x.rounds.items()}, counts={})
+                for x in on.launches
+            ],
+        )
+        for kind, factor in (("code", 1.1), ("maths", 1.2), ("prose", 0.9))
+    ]
+    return slow(run, series=[*run.series, *more])
