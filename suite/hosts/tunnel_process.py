@@ -17,6 +17,9 @@ from suite.hosts.ssh_connect import connect
 async def _serve(host: config.Host, address: str, port: int) -> None:
     try:
         connection = await connect(host)
+        # sshd turns Nagle's algorithm off only once a session has been asked for: small pieces would wait for
+        # acknowledgements, and tokens would come in heaps
+        await connection.run("true")
         listener = await connection.forward_local_port("127.0.0.1", 0, address, port)
     except (HostError, OSError, asyncssh.Error) as error:
         print(json.dumps({"error": str(error)}), flush=True)

@@ -24,6 +24,9 @@ DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
 SILENCE_S = 90.0
 """Over SSH: the keeper ends the server when it has heard nothing for so long (a link that died silently)."""
 
+DIRECTORY = "/tmp/sglang-perf-gate"
+"""Where locks and records are kept on every host, for all its users."""
+
 _MODULES = ("processes", "claims", "job", "keeper")
 _ON_HOST = Path(__file__).parent / "on_host"
 
@@ -64,8 +67,8 @@ class Keeper:
         self._sending = threading.Lock()
         self._closing = threading.Event()
         self.token = secrets.token_hex(8)
-        self.directory = os.environ.get(DIRECTORY_VARIABLE, "") if host.is_local else ""
-        self.directory = self.directory or "/tmp/sglang-perf-gate"
+        elsewhere = os.environ.get(DIRECTORY_VARIABLE) if host.is_local else None
+        self.directory = elsewhere or DIRECTORY
         self.exit: dict[str, Any] | None = None
         self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._over = False
@@ -87,25 +90,20 @@ class Keeper:
         program = _program()
         self._running = self._host.start([python, "-u", "-c", _BOOT.format(size=len(program))])
         threading.Thread(target=self._pump, name="events of the keeper", daemon=True).start()
-        try:
-            self._greet(program, locks, label, wait_s)
-        except BaseException:
-            self._running.close(10.0)
-            raise
         if not self._host.is_local:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        try:
+            self._running.send(program)
+            self._greet(locks, label, wait_s)
+        except BaseException:
+            self._closing.set()
+            self._running.close(10.0)
+            raise
 
-    def _greet(
-        self,
-        program: bytes,
-        locks: Sequence[str],
-        label: Mapping[str, str],
-        wait_s: float,
-    ) -> None:
-        self._running.send(program)
+    def _greet(self, locks: Sequence[str], label: Mapping[str, str], wait_s: float) -> None:
         holder = {
             **label,
-            "who": f"{getpass.getuser()}@{socket.gethostname()}",
+            "who": f"{_user()}@{socket.gethostname()}",
             "pid": os.getpid(),
             "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
@@ -262,6 +260,13 @@ class Keeper:
                     self._running.send(b"\n")
             except ConnectionLost:
                 return
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number without a name
+        return str(os.getuid())
 
 
 def host_python(host: Host, interpreter: str | None) -> str:

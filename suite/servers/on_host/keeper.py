@@ -59,7 +59,7 @@ class Keeper:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         try:
-            while not self._gone():
+            while True:
                 ready, _, _ = select.select([0, wake_read], [], [], self._tick_s)
                 if wake_read in ready:
                     with contextlib.suppress(BlockingIOError):
@@ -67,6 +67,8 @@ class Keeper:
                 if 0 in ready:
                     self._read()
                 self._look()
+                if self._gone():  # asked last: a heartbeat may have waited while we were busy
+                    break
         finally:
             self._undo()
 
