@@ -1,0 +1,47 @@
+"""Why decode got slower: steps, drafts, or what was changed."""
+
+import pytest
+
+from suite.causes import causes
+from suite.gate import Estimate, Judgement, Key, Verdict
+
+Q, ARM = "decode_throughput[c1]", "mtp-on"
+
+
+def _estimate(change):
+    return Estimate("label", "u", 1.0, change=change)
+
+
+def _judged(step, accepted, word="regression", changes=None):
+    informational = {}
+    if step is not None:
+        informational[Key(Q, ARM, "step_s")] = _estimate(step)
+    if accepted is not None:
+        informational[Key(Q, ARM, "acceptance_length")] = _estimate(accepted)
+    verdict = Verdict(Q, ARM, "output_tokens_per_s", word, "h", "r", _estimate(-0.2), 0.02)
+    judgement = Judgement({verdict.key: verdict}, informational, changes or {}, [], [], None, [])
+    return causes(verdict, judgement)
+
+
+@pytest.mark.parametrize(
+    ("step", "accepted", "begins"),
+    [
+        (0.25, 0.001, "steps got slower, as many tokens were accepted: time per step +25.0%"),
+        (0.001, -0.2, "fewer tokens were accepted, steps took as long: time per step +0.1%"),
+        (0.1, -0.1, "steps got slower and fewer tokens were accepted"),
+        (0.0, 0.0, "neither steps nor acceptance moved"),
+        (0.25, None, "steps got slower: time per step +25.0%"),
+    ],
+)
+def test_a_slower_decode_is_split_into_its_two_factors(step, accepted, begins):
+    (told,) = _judged(step, accepted)
+    assert told.startswith(begins)
+
+
+def test_what_was_changed_is_named_as_the_likely_cause():
+    told = _judged(None, None, changes={(Q, ARM): "attention_backend flashinfer -> triton"})
+    assert told == ["likely cause, changed since the baseline: attention_backend flashinfer -> triton"]
+
+
+def test_a_metric_that_passed_needs_no_cause():
+    assert _judged(0.25, 0.0, word="pass", changes={(Q, ARM): "x 1 -> 2"}) == []

@@ -1,0 +1,45 @@
+"""How often answers part, and when that is more than near ties explain."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.lossless import Answer, compare
+
+
+def _answers(*texts: str) -> dict[str, Answer]:
+    return {f"p{n}": Answer(text, max(1, len(text) // 4)) for n, text in enumerate(texts)}
+
+
+def test_equal_answers_do_not_part():
+    same = _answers("one answer", "and another one")
+    found = compare(same, same)
+    assert (found.partings, found.per_token) == (0, 0.0)
+    assert str(found).startswith("all 2 answers are equal")
+
+
+def test_a_late_tie_is_rare_in_a_token_and_an_early_one_is_not():
+    off = {"p": Answer("a" * 400, 100)}
+    late = compare(off, {"p": Answer("a" * 396 + "bbbb", 100)})
+    early = compare(off, {"p": Answer("b" * 400, 100)})
+    assert late.per_token == pytest.approx(1 / 99)
+    assert early.per_token == 1.0
+    assert "after 0 tokens" in early.earliest
+
+
+def test_an_answer_that_stops_short_has_parted():
+    assert compare(_answers("a longer answer"), _answers("a longer")).partings == 1
+
+
+def test_only_prompts_that_both_answered_are_compared():
+    off, on = _answers("x", "y"), _answers("x")
+    assert compare(off, on).prompts == 1
+
+
+@given(st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=8))
+def test_partings_are_the_unequal_pairs_and_tokens_never_exceed_the_answers(pairs):
+    off = _answers(*(a for a, _ in pairs))
+    on = _answers(*(b for _, b in pairs))
+    found = compare(off, on)
+    assert found.partings == sum(a != b for a, b in pairs)
+    assert 0 <= found.tokens <= sum(answer.tokens for answer in off.values())

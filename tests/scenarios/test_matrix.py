@@ -1,0 +1,69 @@
+"""The matrix of faults judges what was said, and is not satisfied by silence or by the wrong word."""
+
+import pytest
+
+from faults.checking import said, shortcomings
+from faults.lines import LINES, Line, Says
+from faults.playing import Ended, Run
+from suite.simulator.faults import CATALOGUE, behaviour_of
+
+DEAD = Line(
+    "draft-dead",
+    (Says("acceptance_length", "broken promise", r"below the floor"),),
+    also=("decode_throughput",),
+)
+CAUGHT = Ended(
+    "acceptance_length", "mtp-on-code", "broken promise", "BrokenPromise: 1.000 is below the floor\nmore"
+)
+
+
+def _run(*ended: Ended, status: int = 1, tables: str = "") -> Run:
+    return Run(status, ended, tables, "")
+
+
+def test_caught_as_it_must_be():
+    run = _run(CAUGHT, Ended("decode_throughput", "", "regression", "Regression: slower"))
+    assert shortcomings(DEAD, run) == []
+    assert said(DEAD, run) == "acceptance_length: BrokenPromise: 1.000 is below the floor"
+
+
+@pytest.mark.parametrize(
+    ("run", "complaint"),
+    [
+        (_run(Ended("acceptance_length", "", "passed", ""), status=0), "it said nothing"),
+        (
+            _run(Ended("acceptance_length", "", "regression", "Regression: below the floor")),
+            "must say broken promise",
+        ),
+        (
+            _run(Ended("acceptance_length", "", "broken promise", "BrokenPromise: x\nbelow the floor")),
+            "must say",
+        ),
+        (_run(CAUGHT, Ended("answers_are_right", "", "broken promise", "x")), "answers_are_right"),
+        (_run(CAUGHT, Ended("decode_throughput", "", "error", "TypeError: x")), "must not say error"),
+        (_run(), "no scenario ran"),
+        (_run(CAUGHT, status=0), "ended with status 0"),
+    ],
+)
+def test_anything_else_is_a_shortcoming(run, complaint):
+    assert any(complaint in sentence for sentence in shortcomings(DEAD, run))
+
+
+def test_where_nothing_may_be_said_anything_is_too_much():
+    nothing = Line("")
+    assert shortcomings(nothing, _run(Ended("x", "", "passed", ""), status=0)) == []
+    assert shortcomings(nothing, _run(Ended("x", "", "inconclusive", "y"), status=8))
+
+
+def test_a_finding_must_stand_in_a_table():
+    line = Line("flipped-default", finding="attention_backend .* triton")
+    passed = Ended("x", "", "passed", "")
+    assert shortcomings(line, _run(passed, status=0))
+    assert shortcomings(line, _run(passed, status=0, tables="attention_backend fa3 -> triton")) == []
+
+
+def test_every_fault_of_the_catalogue_has_a_line_and_every_line_a_fault():
+    played = {part.partition("=")[0] for line in LINES for part in line.fault.split(",") if part}
+    assert {fault.name for fault in CATALOGUE} - played == set()
+    for line in LINES:
+        behaviour_of([line.fault])

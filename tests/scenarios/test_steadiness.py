@@ -1,0 +1,93 @@
+"""Windows of a long run: first against last, the lowest and not the mean."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.load import ClientHealth, RequestRecord, Round, SpecDetails, Timeline
+from suite.outcomes import BrokenPromise
+from suite.steadiness import Steady, must_be_empty, must_be_idle, unsteady, windows
+
+CALM = ClientHealth(0, 0, 0, 0, 0, 0)
+
+
+def _record(t_s, tokens, ended_s, correct=0, steps=0) -> RequestRecord:
+    spec = SpecDetails(steps, correct, 3 * steps, (0,)) if steps else None
+    line = Timeline(np.array(t_s, dtype=float), np.array(tokens, dtype=np.int64))
+    return RequestRecord(
+        0, "p", "code", 0.0, 0.0, 0.0, ended_s, line, 1, 0, int(tokens[-1]), 0, ("length",), spec, None, 1, 64
+    )
+
+
+def _round(*records: RequestRecord) -> Round:
+    return Round(records, CALM, 10.0, 0.0, 0.0, "w", "h", "closed", 1)
+
+
+def test_tokens_count_in_the_window_in_which_they_arrive():
+    found = windows(_round(_record([0.5, 1.5, 2.5], [4, 10, 11], 2.5)), 3.0, count=3)
+    assert [w.tokens_per_s for w in found] == [4.0, 6.0, 1.0]
+
+
+def test_what_comes_after_the_end_is_left_out():
+    found = windows(_round(_record([0.5, 9.0], [4, 100], 9.0)), 2.0, count=2)
+    assert [w.tokens_per_s for w in found] == [4.0, 0.0]
+
+
+def test_acceptance_is_of_the_answers_that_end_in_a_window():
+    first = _record([0.1], [1], 0.5, correct=20, steps=10)
+    second = _record([0.1], [1], 1.5, correct=0, steps=10)
+    assert [w.acceptance_length for w in windows(_round(first, second), 3.0, count=3)] == [3.0, 1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ([50, 100, 100, 100, 100], None),
+        ([100, 100, 97, 95, 92], None),
+        ([100, 100, 95, 92, 88], "fades"),
+        ([100, 100, 100, 60, 100], "dips"),
+        ([None, 3.2, None, 3.2, 3.1], None),
+        ([None, None, None], None),
+    ],
+)
+def test_fading_and_dipping(values, word):
+    told = unsteady(values, "output tokens/s")
+    assert (told is None) if word is None else word in told
+
+
+@given(st.lists(st.floats(1, 1e4), min_size=4, max_size=12))
+def test_a_run_that_only_gets_faster_never_fades(values):
+    told = unsteady(sorted(values), "x")
+    assert told is None or "fades" not in told
+
+
+def test_the_lowest_window_is_held_against_the_floor_and_not_the_mean():
+    records = [_record([0.1], [1], n + 0.5, correct=0 if n == 2 else 25, steps=10) for n in range(4)]
+    run = Steady(_round(*records), windows(_round(*records), 4.0, count=4))
+    with pytest.raises(BrokenPromise, match=r"falls to 1\.000 2 to 3 s into the run"):
+        run.must_accept(1.2)
+    run.must_accept(1.0)
+
+
+class _Counters:
+    def __init__(self, running, queued, usage):
+        self.running_requests, self.queued_requests, self.token_usage = running, queued, usage
+
+
+def test_what_is_given_back_late_is_waited_for():
+    seen = iter([_Counters(3, 1, 0.4), _Counters(0, 0, 0.0)])
+    must_be_idle(lambda: next(seen), "a test")
+
+
+def test_a_server_without_counters_has_nothing_to_say():
+    must_be_idle(lambda: None, "a test")
+    must_be_empty(lambda: None, "a test")
+
+
+def test_what_stays_is_told_with_what_came_before(monkeypatch):
+    monkeypatch.setattr("suite.steadiness.IDLE_WITHIN_S", 0.0)
+    with pytest.raises(BrokenPromise, match="after eight clients hung up: 2 requests still running"):
+        must_be_idle(lambda: _Counters(2, 0, 0.0), "eight clients hung up")
+    with pytest.raises(BrokenPromise, match=r"3\.1% of the KV cache in use"):
+        must_be_empty(lambda: _Counters(0, 0, 0.031), "a test")
