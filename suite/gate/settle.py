@@ -9,7 +9,7 @@ from suite.gate.decide import ALPHA_OWN, PASS_WIDTH, Decision
 from suite.gate.matrix import Matrix
 from suite.gate.shrink import t_quantile
 
-MORE_LAUNCHES = (6, 9, 12)
+MORE_LAUNCHES = (3, 6, 9, 12)
 MORE_SESSIONS = 10
 INTERLEAVED = "an interleaved run of both builds would settle it"
 
