@@ -286,6 +286,12 @@ LINES: tuple[Line, ...] = (
         ("error", REGRESSION),
     ),
     Line(
+        "redefined-metric",
+        (Says("acceptance_length", INVALID, r"acceptance_identity"),),
+        REQUESTS,
+        NO_VERDICT,
+    ),
+    Line(
         "log-only",
         (Says("log_is_clean", BROKEN, r"the server's log shows trouble"),),
         kinds=(*CORE, "log"),
