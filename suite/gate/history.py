@@ -202,13 +202,16 @@ def _ruptures() -> Any:
 def creeps(session: Session, baselines: Sequence[Baseline], rules: Rules | None = None) -> list[Creep]:
     """Gated metrics of a run that stand below the best level ever promoted by more than their margin.
 
-    Each generation of a baseline is one promoted level. Six losses of 1 %, each promoted, pass six times against
+    Each generation of a baseline is one promoted level; a loss against the only one is the verdict's business. Six losses of 1 %, each promoted, pass six times against
     the level before and fail here at the third.
     """
     book, found = rules or Rules(), []
     now = entry_of(session).values
-    for baseline in baselines:
-        for metric in sorted({m for s in baseline.sessions for launch in s.launches for m in launch.rounds}):
+    for baseline in (b for b in baselines if b.generation > 1):
+        series = session.find(baseline.question, baseline.arm)
+        asked = set(series.judged) if series else set()
+        recorded = {m for s in baseline.sessions for launch in s.launches for m in launch.rounds}
+        for metric in sorted(recorded & asked if asked else recorded):
             key, rule = Key(baseline.question, baseline.arm, metric), book.of(metric, baseline.arm)
             value = now.get("/".join(key))
             if rule is None or not rule.gated or value is None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from suite.gate.baselines import Found
 from suite.gate.decide import Decision, decide
+from suite.gate.history import creeps
 from suite.gate.matrix import Matrix, build, sign
 from suite.gate.records import Key, Launch, Series, Session, check_session, differing, round_value
 from suite.gate.rules import MetricRule, Rules
@@ -44,6 +45,7 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
             else:
                 informational[key] = _Reading(case, matrix, decision, g).estimate()
         notes = _common_notes(matrix, decision)
+    notes += _creep_notes(session, found, case.book)
     for key, rule in case.rules.items():
         if not rule.gated and key not in informational:
             informational[key] = case.alone(key)
@@ -344,6 +346,15 @@ class _Reading:
 def _relative(log: float) -> float:
     """A change in logs as a relative one; absurd ones stay finite."""
     return math.expm1(min(max(log, -30.0), 30.0))
+
+
+def _creep_notes(session: Session, found: Found, book: Rules) -> list[str]:
+    """Losses since the best promoted level: small ones add up without any verdict seeing them."""
+    baselines = [found.baselines[where] for where in sorted(found.baselines)]
+    return [
+        f"creep: {', '.join(creep.key)} is {percent(creep.change)} from the best promoted level, of {creep.best_date}"
+        for creep in creeps(session, baselines, book)
+    ]
 
 
 def _common_notes(matrix: Matrix, decision: Decision) -> list[str]:

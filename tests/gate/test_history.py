@@ -101,8 +101,12 @@ def test_six_promoted_losses_each_pass_and_the_best_level_tells(tmp_path: Path) 
     for i in range(1, 7):
         slow = 1.01**i - 1
         run = session(f"loss-{i}", slow={"mtp-on": slow, "mtp-off": slow}, day=i + 3, noise=0.001)
-        assert judge(run, store.sessions_for(run)).verdicts[SPEED].word == "pass"
+        judgement = judge(run, store.sessions_for(run))
+        assert judgement.verdicts[SPEED].word == "pass"
         told.append({c.key for c in creeps(run, store.all()[0])})
+        assert (SPEED in told[-1]) is any(
+            "creep" in n and "mtp-on, output_tokens" in n for n in judgement.notes
+        )
         store.record(run, promote=True)
     assert SPEED not in told[0]
     assert all(SPEED in keys for keys in told[2:])

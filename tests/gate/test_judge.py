@@ -358,3 +358,12 @@ def with_more_questions(run: Session) -> Session:
         for kind, factor in (("code", 1.1), ("maths", 1.2), ("prose", 0.9))
     ]
     return slow(run, series=[*run.series, *more])
+
+
+def test_a_question_judges_only_what_it_is_about(store: BaselineStore) -> None:
+    run = session(slow={"mtp-on": 0.05})
+    series = [msgspec.structs.replace(s, judged=["ttft_s"]) if s.arm == "mtp-on" else s for s in run.series]
+    judgement = judge(msgspec.structs.replace(run, series=series), store.sessions_for(run))
+    assert SPEED not in judgement.verdicts
+    assert judgement.informational[SPEED].change == pytest.approx(-0.048, abs=0.006)
+    assert judgement.verdicts[Key(QUESTION, "mtp-on", "ttft_s")].word == "pass"
