@@ -1,10 +1,14 @@
 """Two builds in one session: drift is not a change, a change is not drift."""
 
+import msgspec
 import numpy as np
 import pytest
 
+from suite.gate import BadMeasurement, Invalid, Launch, Series
+from suite.gate.builds import judge_builds
 from suite.gate.layout import Column, Layout
 from suite.gate.upgrade import compare_builds, order
+from tests.gate.sessions import session
 
 LAYOUT = Layout(tuple(Column(f"q{i}", "arm", "decode") for i in range(10)))
 
@@ -63,3 +67,48 @@ def test_one_launch_of_a_build_is_refused() -> None:
 def test_no_noise_at_all() -> None:
     result = compare_builds(launches("RCCR", sd=0.0), "RCCR", LAYOUT)
     assert {result.answer(g) for g in range(10)} == {"go"}
+
+
+def measured(slow: float, drift: float = 0.0) -> tuple[list[Series], list[Series]]:
+    """Four launches of two builds, interleaved on a machine that drifts."""
+    whole = session(launches=8, noise=0.002, machine=0.0)
+    builds = order(4)
+
+    def part(series: Series, letter: str) -> Series:
+        launches = []
+        for i, (launch, build) in enumerate(zip(series.launches, builds, strict=True)):
+            factor = (1 + drift * i / 7) * (1 + slow if letter == "C" else 1)
+            speeds: list[float | None] = [v and v / factor for v in launch.rounds["output_tokens_per_s"]]
+            if build == letter:
+                launches.append(Launch({"output_tokens_per_s": speeds}))
+        return msgspec.structs.replace(series, launches=launches)
+
+    arms = whole.series[:2]
+    return [part(s, "R") for s in arms], [part(s, "C") for s in arms]
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.05])
+def test_builds_are_judged_in_words(drift: float) -> None:
+    assert [v.answer for v in judge_builds(*measured(0.0, drift), order(4))] == ["go", "go"]
+    slower = judge_builds(*measured(0.06, drift), order(4))
+    assert [v.answer for v in slower] == ["no-go", "no-go"]
+    assert slower[0].change == pytest.approx(1 / 1.06 - 1, abs=0.008)
+    assert slower[0].headline.startswith("output tokens/s -5.")
+
+
+def test_builds_that_were_not_measured_alike_are_refused() -> None:
+    reference, candidate = measured(0.0)
+    with pytest.raises(BadMeasurement, match="no such series"):
+        judge_builds(reference, candidate[:1], order(4))
+    with pytest.raises(BadMeasurement, match="4 launches of the reference, 3 in RCCRRC"):
+        judge_builds(reference, candidate, order(3))
+    other = [msgspec.structs.replace(s, identity={"gpu": "other"}) for s in candidate]
+    with pytest.raises(BadMeasurement, match="not measured alike"):
+        judge_builds(reference, other, order(4))
+
+
+def test_an_invalid_launch_of_either_build_is_no_verdict() -> None:
+    reference, candidate = measured(0.1)
+    bad = msgspec.structs.replace(candidate[0].launches[1], invalid=[Invalid("gpu_lost", "Xid 79")])
+    candidate[0] = msgspec.structs.replace(candidate[0], launches=[bad, *candidate[0].launches[1:]])
+    assert [v.answer for v in judge_builds(reference, candidate, order(4))] == ["invalid", "no-go"]
