@@ -97,7 +97,7 @@ class Keeper:
             self._greet(locks, label, wait_s)
         except BaseException:
             self._closing.set()
-            self._running.close(10.0)
+            self._running.close(3.0)
             raise
 
     def _greet(self, locks: Sequence[str], label: Mapping[str, str], wait_s: float) -> None:

@@ -159,6 +159,17 @@ def test_a_taken_port_is_known_before_anything_is_loaded(launcher: MakeLauncher)
     assert not opened.log_dir.exists()
 
 
+def test_whoever_holds_the_port_keeps_their_secrets(launcher: MakeLauncher) -> None:
+    arms = {"plain": {"flags": {"api-key": "s3cr3t-key"}}}
+    with launcher(arms=arms) as first:
+        port = int(first.start(arm(first)).base_url.rpartition(":")[2])
+        other = {"other": {"flags": {}}}
+        with launcher(arms=other, gpus=1, port=port) as second, pytest.raises(PortTaken) as caught:
+            second.start(arm(second, "other"))
+    assert "--api-key ***" in str(caught.value)
+    assert "s3cr3t-key" not in str(caught.value)
+
+
 def test_a_fixed_port_is_used_again_at_once(launcher: MakeLauncher) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

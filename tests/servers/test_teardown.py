@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pytest
 
 from suite.hosts import HostError
 from suite.servers import Launcher, Locked, ServerError
+from suite.servers.on_host import processes
 from tests.hosts import ssh_servers
 from tests.servers.conftest import (
     TAG,
@@ -290,8 +292,32 @@ def test_a_record_from_before_a_reboot_ends_nobody(launcher: MakeLauncher, said:
         bystander.wait()
 
 
+OLD_RECORD = json.dumps(
+    {"token": "a", "keeper": 1, "keeper_start": -1, "boot": processes.boot_id(), "job": {"pid": 1}}
+)
+
+
+def test_teardown_waits_for_the_memory_of_the_gpus(
+    launcher: MakeLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver frees a dead process's memory a little later: here nvidia-smi shows it for two more seconds."""
+    users = tmp_path / "users"
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n[ -e {users} ] && cat {users}\nexit 0\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with launcher([], gpus=1) as opened:
+        server = opened.start(arm(opened))
+        users.write_text(f"{server.pid}\n")
+        threading.Timer(2.0, users.unlink).start()
+        ended = server.stop()
+    assert ended.how == "SIGTERM"
+    assert not users.exists()
+
+
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"token": 3}', '{"token": "a", "keeper": 1, "keeper_start": -1}']
+    "text", ["", "{", "[]", '{"token": 3}', '{"token": "a", "keeper": 1, "keeper_start": -1}', OLD_RECORD]
 )
 def test_a_broken_record_stops_nobody(launcher: MakeLauncher, claims: Path, text: str) -> None:
     claims.mkdir()

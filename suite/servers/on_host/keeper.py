@@ -131,7 +131,8 @@ class Keeper:
             lock.take(holder, hello.get("wait_s", 0.0))
             self._locks.append(lock)
         for path, record in claims.left_over(directory):
-            say("leftover", **end_left_over(record))
+            with contextlib.suppress(KeyError, TypeError):  # a record of another version, or half of one
+                say("leftover", **end_left_over(record))
             os.unlink(path)
         self._record = claims.Record(directory, hello["token"])
         self._record.write(leave=[], holder=holder)
@@ -164,7 +165,11 @@ class Keeper:
         self._sent = 0
         self._decoder.reset()
         self._tick_s = LAUNCH_TICK_S
-        self._job = Job(spec)
+        try:
+            self._job = Job(spec)
+        except OSError:
+            remove(spec["log"])
+            raise
         self._note()
         say("started", pid=self._job.pid)
 
@@ -195,7 +200,8 @@ class Keeper:
         """Send what the log has grown by: the copy people see is on the suite's side, without secrets."""
         if self._job is None:
             return
-        with open(self._job.spec["log"], "rb") as file:
+        data = b""
+        with contextlib.suppress(OSError), open(self._job.spec["log"], "rb") as file:
             file.seek(self._sent)
             data = file.read()
         if data:

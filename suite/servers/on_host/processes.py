@@ -13,6 +13,9 @@ from typing import NamedTuple
 MARKER = "SGLANG_PERF_GATE_LAUNCH"
 """Variable that names the launch in the environment of every process of it."""
 
+# Of whatever holds a port or is left over: it may be a server of somebody else, with a key of theirs.
+_SECRET = re.compile(r"(--?[\w-]*(?:key|token|password|secret)[\w-]*[= ])\S+", re.IGNORECASE)
+
 
 class Stat(NamedTuple):
     """The part of ``/proc/PID/stat`` that tells families apart; ``start`` is in clock ticks since boot."""
@@ -108,7 +111,7 @@ def _writes_to(pid: int, log: str) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """The command line of ``pid`` for people, or its short name, or ``""``."""
+    """The command line of ``pid`` for people, secrets masked, or its short name, or ``""``."""
     for path in (f"/proc/{pid}/cmdline", f"/proc/{pid}/comm"):
         try:
             with open(path, "rb") as file:
@@ -116,7 +119,7 @@ def command_of(pid: int) -> str:
         except OSError:
             continue
         if text:
-            return text
+            return _SECRET.sub(r"\1***", text)
     return ""
 
 
