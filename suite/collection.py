@@ -143,7 +143,7 @@ def arrange(
     scenarios.sort(key=lambda item: (order[item.stash[slot_of]], item.get_closest_marker("once") is None))
     now = [item for item in scenarios if item.stash[slot_of].launch <= sizes.launches]
     later = [item for item in scenarios if item.stash[slot_of].launch > sizes.launches]
-    slots = list(dict.fromkeys(item.stash[slot_of] for item in now))
+    slots = list(dict.fromkeys(slot for item in now if (slot := item.stash[slot_of]).arm in target.arms))
     return Arranged([*others, *now, *_verdict_items(now, judge)], later, slots)
 
 
