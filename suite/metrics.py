@@ -389,7 +389,7 @@ def _value(
 
 
 _TABLE = """
-output_tokens_per_s | tokens/s | higher | Output throughput | sum(completion_tokens) / duration; duration = last arrival of the round - first start | as bench_serving, over good requests
+output_tokens_per_s | tokens/s | higher | Output throughput | sum(completion_tokens) / duration; duration = last byte of the round - first start | as bench_serving, over good requests
 total_tokens_per_s | tokens/s | higher | Total throughput | sum(prompt_tokens + completion_tokens) / duration | as bench_serving
 requests_per_s | 1/s | higher | Request throughput | good requests / duration | as bench_serving
 ttft_s | s | lower | Time to first token | first arrival with tokens - origin (start; intended start in an open loop); median | as bench_serving, but by usage: a chunk without tokens does not count

@@ -104,7 +104,6 @@ class Player:
         self._next = plan.worker
         self.zero = 0.0
         self.zero_unix = 0.0
-        self.ended = 0.0
 
     async def play(self) -> tuple[tuple[RequestRecord, ...], ClientHealth]:
         """Play, then decode what is not yet decoded. Records come in the order of their index."""
@@ -112,18 +111,11 @@ class Player:
             if self._client.model is None:
                 self._client.model = await self._client.first_model()
             gc.freeze()  # what exists now is not walked again while the clock runs
-            watch = asyncio.create_task(self._watch())
             try:
-                if isinstance(self._plan.load, ClosedLoop):
-                    await self._closed(self._plan.load)
-                else:
-                    await self._open(self._plan.load)
+                await self._run()
             finally:
                 gc.unfreeze()
-                watch.cancel()
                 self._meter.stop()
-                await self._give_up()
-            self.ended = clock()
             self._tell("decoding")
             self._settle()
         finally:
@@ -134,6 +126,21 @@ class Player:
         idle_share = self._idle_s / (self._idle_s + busy_s) if self._idle_s else 0.0
         chunks, kernel_stamps = sum(r.chunks for r in records), self._plan.endpoint.uses_stamping
         return records, self._meter.health(chunks, lateness, idle_share, kernel_stamps)
+
+    async def _run(self) -> None:
+        load = self._plan.load
+        work = asyncio.create_task(self._closed(load) if isinstance(load, ClosedLoop) else self._open(load))
+        watch = asyncio.create_task(self._watch())
+        try:
+            await asyncio.wait([work, watch], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                await watch  # only an error ends it
+            await work
+        finally:
+            flying = [r.task for r in self._flying if r.task is not None]
+            for task in (work, watch, *flying):
+                task.cancel()
+            await asyncio.gather(work, watch, *flying, return_exceptions=True)
 
     # the two shapes
 
@@ -249,13 +256,6 @@ class Player:
             self._landed.append((running, clock()))
             self._failed += running.fault is not None
             self._tokens_landed += _tokens_said(running.arrivals)
-
-    async def _give_up(self) -> None:
-        """Cancel what still flies (only after a cancelled or failed round) and wait until it is gone."""
-        tasks = [r.task for r in self._flying if r.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     # watching
 

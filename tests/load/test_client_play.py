@@ -228,6 +228,15 @@ def test_progress_is_told_while_it_runs() -> None:
     assert seen[-1].tokens == 32
 
 
+def test_a_progress_callback_that_fails_ends_the_round_at_once() -> None:
+    def broken(_: Progress) -> None:
+        raise RuntimeError("no terminal")
+
+    server = ScriptedServer(lambda _: answer(200, gap_s=0.05))
+    with server, pytest.raises(RuntimeError, match="no terminal"):
+        play(endpoint(server), WORKLOAD, ClosedLoop(2, 4), sampling=SHORT, progress=broken)
+
+
 def test_it_can_be_called_where_an_event_loop_is_running() -> None:
     async def within() -> Round:
         return play(endpoint(server), WORKLOAD, ClosedLoop(1, 1), sampling=SHORT)
