@@ -52,6 +52,10 @@ class Client:
         if self._stamping is not None:
             self._stamping.set_clocks()
 
+    def kernel_stamped(self, reads: int) -> bool:
+        """Whether arrivals carry the kernel's time: all but the few before stamps are switched on, or a stray one."""
+        return self._stamping is not None and self._stamping.unstamped <= 8 + reads // 100
+
     async def first_model(self) -> str:
         """The id of the server's first model; LoadError if the server cannot be asked or has none."""
         where = f"{self.endpoint.v1_url}/models"

@@ -124,8 +124,8 @@ class Player:
         lateness = [max(0.0, r.started_s - r.intended_s) for r in records]
         busy_s = sum(r.ended_s - r.started_s for r in records)
         idle_share = self._idle_s / (self._idle_s + busy_s) if self._idle_s else 0.0
-        chunks, kernel_stamps = sum(r.chunks for r in records), self._plan.endpoint.uses_stamping
-        return records, self._meter.health(chunks, lateness, idle_share, kernel_stamps)
+        chunks = sum(r.chunks for r in records)
+        return records, self._meter.health(chunks, lateness, idle_share, self._client.kernel_stamped(chunks))
 
     async def _run(self) -> None:
         load = self._plan.load

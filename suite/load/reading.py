@@ -7,6 +7,7 @@ packet read out with the bytes. However late this process gets to run, the stamp
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import socket
 import struct
@@ -44,10 +45,12 @@ class Reader:
         self._view = memoryview(self._buffer)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._epoll.fileno(), self._drain)
-        self._wake_kernel_stamps = (
+        self._waker = (
             socket.socket()
-        )  # the first socket that asks switches stamps on, with some delay
-        self._wake_kernel_stamps.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        )  # the first socket of a machine that asks switches stamps on, with a delay
+        _ask_for_stamps(self._waker)
+        self.unstamped = 0
+        """Reads that came without a believable stamp, and carry the time at which they were read."""
         self.set_clocks()
 
     def set_clocks(self) -> None:
@@ -62,7 +65,7 @@ class Reader:
 
     def watch(self, sock: socket.socket, on_read: OnRead, on_end: OnEnd) -> None:
         """Begin to read a connected, non-blocking socket; `on_end` is called once, at its end or error."""
-        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        _ask_for_stamps(sock)
         self._watched[sock.fileno()] = (sock, on_read, on_end)
         self._epoll.register(sock.fileno(), select.EPOLLIN)
 
@@ -76,7 +79,7 @@ class Reader:
         if not self._epoll.closed:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
-            self._wake_kernel_stamps.close()
+            self._waker.close()
 
     def _drain(self) -> None:
         if len(self._watched) > _MANY:
@@ -101,10 +104,15 @@ class Reader:
                 self.forget(sock)
                 on_end(None)
                 continue
-            arrived = now = perf_counter()
-            if control:
-                seconds, nanoseconds = unpack(control[0][2])
-                stamp = (seconds * 1_000_000_000 + nanoseconds - wall_ahead_ns) / 1e9
-                if now - _BELIEVED_S < stamp < now:
-                    arrived = stamp
+            now = perf_counter()
+            seconds, nanoseconds = unpack(control[0][2]) if control else (0, 0)
+            arrived = (seconds * 1_000_000_000 + nanoseconds - wall_ahead_ns) / 1e9
+            if not now - _BELIEVED_S < arrived < now:
+                self.unstamped += 1
+                arrived = now
             on_read(arrived, view[:count])
+
+
+def _ask_for_stamps(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # a kernel that cannot: `unstamped` tells
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)

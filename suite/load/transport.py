@@ -181,6 +181,11 @@ class StampingTransport(httpx2.AsyncBaseTransport):
         if self._reader is not None:
             self._reader.set_clocks()
 
+    @property
+    def unstamped(self) -> int:
+        """See `Reader.unstamped`."""
+        return self._reader.unstamped if self._reader is not None else 0
+
     async def open_ahead(self, url: httpx2.URL, count: int) -> None:
         """Have `count` fresh connections at hand, so that none is opened on the clock. Failures show at use."""
         origin = _origin(url)
