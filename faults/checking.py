@@ -23,6 +23,14 @@ def shortcomings(line: Line, run: Run) -> list[str]:
     return found
 
 
+def disturbed(run: Run) -> bool:
+    """Did the machine that plays, and not the server, spoil something, or leave it undecided?"""
+    return any(
+        ended.word == "inconclusive" or (ended.word == "invalid" and "client_saturated" in ended.text)
+        for ended in run.ended
+    )
+
+
 def said(line: Line, run: Run) -> str:
     """The sentence by which this fault was caught; for a line where nothing must be said, that it was not."""
     for says in line.must:

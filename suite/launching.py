@@ -8,7 +8,7 @@ from suite.outcomes import ArmUnavailable, BrokenPromise
 from suite.plan import Slot
 from suite.run import Run
 from suite.served import Served
-from suite.servers import LaunchFailed
+from suite.servers import LaunchFailed, OutOfMemory
 from suite.speculation import Speculation
 
 DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
@@ -35,7 +35,8 @@ class Launching:
         """Assert that the server does not start, and that its own words name the draft.
 
         Raises:
-            BrokenPromise: it starts, or fails for something else.
+            BrokenPromise: it starts.
+            LaunchFailed, ArmUnavailable: it fails for something else.
         """
         outcome = self.attempt()
         if isinstance(outcome, Served):
@@ -46,7 +47,5 @@ class Launching:
                 f"without MTP heads ({outcome.on_disk.heads_evidence}); its draft is of random weights, acceptance "
                 f"length {length}. Nothing but acceptance tells: check the checkpoint before it is deployed"
             )
-        if not any(word in str(outcome).lower() for word in DRAFT_WORDS):
-            raise BrokenPromise(
-                f"it does not start, but for another reason than its missing MTP heads: {outcome}"
-            )
+        if isinstance(outcome, OutOfMemory) or not any(word in str(outcome).lower() for word in DRAFT_WORDS):
+            raise outcome

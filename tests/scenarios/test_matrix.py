@@ -2,7 +2,7 @@
 
 import pytest
 
-from faults.checking import said, shortcomings
+from faults.checking import disturbed, said, shortcomings
 from faults.lines import LINES, Line, Says
 from faults.playing import Ended, Run
 from suite.simulator.faults import CATALOGUE, behaviour_of
@@ -53,6 +53,15 @@ def test_where_nothing_may_be_said_anything_is_too_much():
     nothing = Line("")
     assert shortcomings(nothing, _run(Ended("x", "", "passed", ""), status=0)) == []
     assert shortcomings(nothing, _run(Ended("x", "", "inconclusive", "y"), status=8))
+
+
+def test_a_run_that_the_machine_disturbed_may_be_played_again_and_a_wrong_word_may_not():
+    late = Ended(
+        "x", "", "invalid", "InvalidMeasurement: client_saturated (the client's event loop was late)"
+    )
+    assert disturbed(_run(late))
+    assert disturbed(_run(Ended("x", "", "inconclusive", "y")))
+    assert not disturbed(_run(Ended("x", "", "invalid", "InvalidMeasurement: early_stop"), CAUGHT))
 
 
 def test_a_finding_must_stand_in_a_table():
