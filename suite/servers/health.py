@@ -12,8 +12,14 @@ from typing import Any
 
 from suite.servers.errors import NotSGLang
 
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Never through a proxy: a server under test is asked directly, and the key goes to nobody else."""
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Stay)
+"""Through no proxy and after no redirect: a server under test is asked itself, and the key goes to nobody else."""
 
 
 def get(base_url: str, path: str, api_key: str | None, timeout_s: float) -> tuple[int, bytes]:

@@ -196,7 +196,7 @@ class Keeper:
         elif kind in ("entered", "left"):
             command = " ".join(message["command"])
             self._say(f"{self._host.name}: {command}")
-            if message["code"]:
+            if kind == "left" and message["code"]:
                 self._undone.append(f"{command} ended with status {message['code']}: {message['output']}")
         elif kind == "failed":
             raise KeeperFailed(f"{self._host.name}: {message['error']}")
@@ -295,12 +295,11 @@ def _event(line: bytes) -> dict[str, Any] | None:
 def _leftover_sentence(message: Mapping[str, Any], host: str) -> str:
     holder = message.get("holder", {})
     whose = f"run of {holder.get('who', 'somebody')} since {holder.get('since', '?')}"
-    ended = message.get("ended", [])
+    ended, commands = message["ended"], message["commands"]
     sentence = f"left over on {host} from a {whose}: "
-    sentence += f"ended {len(ended)} processes of: {message['shown']}" if ended else "its record, nothing ran"
-    if message.get("leave"):
-        undone = "; ".join(" ".join(argv) for argv in message["leave"])
-        sentence += f"; did what it could not: {undone}"
+    sentence += f"ended {len(ended)} processes of: {message['shown']}" if ended else "its record"
+    if commands:
+        sentence += f"; did what it could not: {'; '.join(commands)}"
     if message.get("remaining"):
         sentence += f"; STILL RUNNING, could not be ended: {'; '.join(message['remaining'])}"
     return sentence

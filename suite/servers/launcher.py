@@ -257,9 +257,9 @@ class Launcher:
     def _stop(self, launch: int) -> Ended:
         if self._server is None or launch != self.launches:
             return Ended(0.0, "had been stopped already")
-        self._server = None
+        arm, self._server = self._server.arm, None
         ended = self._end_all()
-        self._say(f"ended {ended.how} in {ended.seconds:.1f} s")
+        self._say(f"ended {arm} in {ended.seconds:.1f} s ({ended.how})")
         return ended
 
     def _end_all(self) -> Ended:

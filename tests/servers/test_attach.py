@@ -142,6 +142,27 @@ def test_html_is_not_sglang(tmp_path: Path) -> None:
         assert "answers 200 with '<html>It works!" in str(_refused(tmp_path, url, NotSGLang))
 
 
+def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path) -> None:
+    followed: list[str] = []
+
+    class Elsewhere(_Answers):
+        def do_GET(self) -> None:
+            followed.append(self.path)
+            self.reply(200, b"{}")
+
+    with _serving(Elsewhere) as elsewhere:
+
+        class Away(_Answers):
+            def do_GET(self) -> None:
+                self.send_response(302)
+                self.send_header("Location", elsewhere + self.path)
+                self.end_headers()
+
+        with _serving(Away) as url:
+            assert "answers 302" in str(_refused(tmp_path, url, NotSGLang))
+    assert followed == []
+
+
 def test_tls_where_there_is_none(tmp_path: Path) -> None:
     with _serving(_Answers) as url:
         failure = str(_refused(tmp_path, url.replace("http:", "https:"), LaunchFailed))

@@ -245,27 +245,26 @@ class Keeper:
 
 
 def end_left_over(record: dict[str, Any]) -> dict[str, Any]:
-    """End what a dead run left on this host, as its record describes it."""
+    """End what a dead run left on this host, and put back what it moved, as its record describes it."""
     job = record.get("job")
     ended: list[str] = []
     remaining: list[str] = []
+    commands: list[list[str]] = []
     if job and record.get("boot") == processes.boot_id():
-        for argv in [*(job.get("end") or []), *(job.get("kill") or [])]:
-            run(argv, 90)
+        commands += [*job["end"], *job["kill"]]
 
         def find() -> set[int]:
             return processes.members(job["token"], job["log"], job["sessions"], job["since"])
 
         ended, remaining = kill_all(find, -1)
         remove(job["log"])
-    for argv in record.get("leave") or []:
-        run(argv, 300)
+    commands += record["leave"]
     return {
         "shown": (job or {}).get("shown", ""),
         "ended": ended,
         "remaining": remaining,
         "holder": record.get("holder", {}),
-        "leave": record.get("leave") or [],
+        "commands": [" ".join(argv) for argv in commands if run(argv, 300)[0] == 0],
     }
 
 
