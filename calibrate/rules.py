@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from calibrate.noise import Campaigns
+from suite.gate.centred import RoundNoise
 from suite.gate.decide import Decision, decide
 from suite.gate.judge import shares
 from suite.gate.layout import Layout
@@ -40,12 +41,15 @@ Rule: TypeAlias = Callable[[Campaigns, Layout], Outcome]
 def our_decision(campaigns: Campaigns, layout: Layout, share: float = 1.0) -> Decision:
     """What the gate itself computes on these campaigns."""
     base, new = campaigns.launch_values()
-    return decide(base, new, layout, share=share, within_prior=_within_prior(campaigns))
+    return decide(base, new, layout, share=share, rounds=_rounds(campaigns))
 
 
-def _within_prior(campaigns: Campaigns) -> NDArray[np.float64]:
-    """As the gate has it: the stated launch effect and what the rounds say."""
-    return np.asarray(0.005**2 + campaigns.new.var(axis=-1, ddof=1).mean(axis=1) / campaigns.new.shape[-1])
+def _rounds(campaigns: Campaigns) -> RoundNoise:
+    """As the gate has it: what rounds say of a launch's value."""
+    r = campaigns.new.shape[-1]
+    return RoundNoise(
+        campaigns.base.var(axis=-1, ddof=1).mean(axis=(1, 2)) / r, campaigns.new.var(axis=-1, ddof=1) / r
+    )
 
 
 def ours(campaigns: Campaigns, layout: Layout) -> Outcome:
@@ -58,14 +62,15 @@ def ours(campaigns: Campaigns, layout: Layout) -> Outcome:
 def ours_with_looks(campaigns: Campaigns, layout: Layout, looks: tuple[int, ...] = (3, 6, 9)) -> Outcome:
     """Looks after 3, 6 and 9 launches; a verdict once given stays, and only undecided runs go on."""
     base, new = campaigns.launch_values()
-    prior = _within_prior(campaigns)
+    rounds = _rounds(campaigns)
     shape = (new.shape[0], new.shape[2])
     words = {name: np.zeros(shape, dtype=bool) for name in ("regression", "improvement", "passed")}
     open_, spent = np.ones(shape, dtype=bool), np.zeros(shape[0])
     for launches, share in zip(looks, shares(len(looks)), strict=True):
         running = np.asarray((open_ & layout.gated).any(axis=1))
         spent = np.where(running, launches, spent)
-        d = decide(base, new[:, :launches], layout, share=share, within_prior=prior)
+        noise = RoundNoise(rounds.base, rounds.new[:, :launches])
+        d = decide(base, new[:, :launches], layout, share=share, rounds=noise)
         for name, flags in words.items():
             flags |= open_ & running[:, None] & getattr(d, name)
         open_ &= ~(words["regression"] | words["improvement"] | words["passed"])

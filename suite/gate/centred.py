@@ -25,6 +25,10 @@ OWN_PRIOR = 0.005
 CAP_WITHIN = 24.0
 STATED_WITHIN_DF = 12.0
 MIN_WITHIN_DF = 4
+CLEARLY_NOISIER = 4.0
+"""Times the baseline's round variance: with five rounds a launch, chance reaches it in less than one case of a hundred."""
+LAUNCHES_PER_ROUND = 2.5
+"""Variance between launches, times that which rounds leave in a launch's value: about what was seen on such machines."""
 
 
 class Levels(NamedTuple):
@@ -33,6 +37,16 @@ class Levels(NamedTuple):
     of_session: Array
     current: Array
     number: Array
+
+
+class RoundNoise(NamedTuple):
+    """Variance of one launch's value as its own rounds tell it; NaN where a launch has one round.
+
+    base: (N, G), mean over the baseline's launches; new: (N, L, G).
+    """
+
+    base: Array
+    new: Array
 
 
 class WithinDf(NamedTuple):
@@ -50,7 +64,8 @@ class Centred:
     its generation; sessions: of the current generation; session_df: degrees of freedom of the spread between
     sessions, over all generations; launches: new ones; inverse_launches: mean of 1 / launches of a baseline session;
     within: variance between launches of one session, of a column minus its controls; within_df: what the
-    baseline (`base`) and the whole data say of it, before shrinking; 0: it is a stated one.
+    baseline (`base`) and the whole data say of it, before shrinking; 0: it is a stated one. round_base,
+    round_new: variance of a launch's value as its rounds tell it, NaN where they do not.
     """
 
     layout: Layout
@@ -62,6 +77,8 @@ class Centred:
     inverse_launches: Array
     within: Shrunk
     within_df: WithinDf
+    round_base: Array
+    round_new: Array
 
     @cached_property
     def relative(self) -> Array:
@@ -94,6 +111,23 @@ class Centred:
         known = np.where(self.within_df.whole > 0, self.own_within, FLOOR**2)
         return known * self.launch_share
 
+    @cached_property
+    def unrest(self) -> Array:
+        """Variance of the new mean beyond what the baseline's launches explain, where this run is clearly noisier.
+
+        Rounds tell: if theirs is more than four times the baseline's, launches are taken to differ by as much more.
+        Without it a disturbed run against a quiet baseline would be called a regression.
+        """
+        ratio = self.round_new / np.maximum(self.round_base, FLOOR**2)
+        known = np.where(self.within_df.whole > 0, self.own_within * (ratio - 1), 0.0)
+        more = np.maximum(known, LAUNCHES_PER_ROUND * self.round_new) / self.launches
+        return np.where(ratio > CLEARLY_NOISIER, more, 0.0)
+
+    @property
+    def unrest_df(self) -> Array:
+        """Degrees of freedom of `unrest`, counting four for the rounds of each launch."""
+        return 4.0 * self.launches
+
     @property
     def spare(self) -> Array:
         """Launch variance that the new mean does not have and the sessions' means had, per `within`.
@@ -107,7 +141,7 @@ class Centred:
     def inverse_new(self) -> Array:
         """1 / new launches: a mean of the column's and its controls' in the ratio in which they make up `within`."""
         own = 1 / self.launches
-        return own / self.layout.cost + _of_controls(own, self.layout) * (1 - 1 / self.layout.cost)
+        return own / self.layout.cost + of_controls(own, self.layout) * (1 - 1 / self.layout.cost)
 
     @property
     def launch_share(self) -> Array:
@@ -116,7 +150,7 @@ class Centred:
 
 
 def centre(
-    base: Array, new: Array, layout: Layout, within_prior: Array | None, generation: NDArray[np.intp]
+    base: Array, new: Array, layout: Layout, rounds: RoundNoise | None, generation: NDArray[np.intp]
 ) -> Centred:
     """Centre `new` (N, L, G) and `base` (N, S, B, G); generation: (S, G), the highest of a column is the current."""
     every = base
@@ -131,8 +165,11 @@ def centre(
     inverse = np.where(there, 1 / np.maximum(launches_of, 1), 0.0).sum(axis=1) / np.maximum(sessions, 1)
     launches = np.sum(~np.isnan(new), axis=1).astype(float)
     nothing = (sessions == 0) | (launches == 0)
+    unknown = np.full(sessions.shape, np.nan)
+    round_base, round_new = (unknown, unknown) if rounds is None else (rounds.base, mean(rounds.new, 1))
+    stated = OWN_PRIOR**2 + np.nan_to_num(round_new, nan=0.0)
     within, within_df = _within(
-        every - levels.of_session[:, :, None], new - levels.current[:, None], layout, within_prior
+        every - levels.of_session[:, :, None], new - levels.current[:, None], layout, stated
     )
     return Centred(
         layout=layout,
@@ -144,6 +181,8 @@ def centre(
         inverse_launches=np.where(nothing, 1.0, inverse),
         within=within,
         within_df=within_df,
+        round_base=round_base,
+        round_new=round_new,
     )
 
 
@@ -170,7 +209,7 @@ def shift_of_controls(x: Array, layout: Layout) -> Array:
     return result
 
 
-def _of_controls(x: Array, layout: Layout) -> Array:
+def of_controls(x: Array, layout: Layout) -> Array:
     """For each column the mean of `x` over its controls; its own where it has none."""
     result = np.array(x)
     for members, controls in layout.groups:
@@ -186,7 +225,7 @@ def squares(x: Array, axis: int) -> tuple[Array, Array]:
     return np.nansum(about**2, axis=axis), np.maximum(count - 1, 0).astype(float)
 
 
-def _within(base: Array, new: Array, layout: Layout, prior: Array | None) -> tuple[Shrunk, WithinDf]:
+def _within(base: Array, new: Array, layout: Layout, stated: Array) -> tuple[Shrunk, WithinDf]:
     """Pooled over the sessions. Subtracting the controls launch by launch takes out a drift of the machine."""
     base = base - shift_of_controls(base, layout)
     new = (new - shift_of_controls(new, layout))[:, : base.shape[2]]
@@ -194,9 +233,8 @@ def _within(base: Array, new: Array, layout: Layout, prior: Array | None) -> tup
     variance = total / np.maximum(df, 1)
     floor = layout.cost * FLOOR**2
     shrunk = shrink_in_families(layout, variance, df, CAP_WITHIN, variance > floor)
-    stated = layout.cost * (prior if prior is not None else np.full(df.shape, OWN_PRIOR**2))
     known = df > 0
-    variance = np.maximum(np.where(known, shrunk.variance, stated), floor)
+    variance = np.maximum(np.where(known, shrunk.variance, layout.cost * stated), floor)
     return Shrunk(variance, np.where(known, shrunk.df, STATED_WITHIN_DF)), WithinDf(df_base, df)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.centred import Centred, Flags, centre
+from suite.gate.centred import Centred, Flags, RoundNoise, centre
 from suite.gate.layout import Layout
 from suite.gate.shrink import Array, holm, satterthwaite
 from suite.gate.variances import (
@@ -91,19 +91,19 @@ def decide(
     layout: Layout,
     *,
     share: float = 1.0,
-    within_prior: Array | None = None,
+    rounds: RoundNoise | None = None,
     generation: NDArray[np.intp] | None = None,
 ) -> Decision:
     """Judge `new` (N, L, G) against `base` (N, S, B, G).
 
-    share: part of the error rate this look may spend. within_prior (N, G): variance of one launch's value, used
-    only where no two launches of one session exist. generation (S, G): which baseline sessions belong together;
+    share: part of the error rate this look may spend. rounds: what rounds say of the noise of launches, used where
+    no two launches of one session exist and where this run is clearly noisier than the baseline. generation (S, G): which baseline sessions belong together;
     the level is that of the highest, the spread is learned within all. A column without any baseline or new value
     comes out as NaN with every flag False.
     """
     if generation is None:
         generation = np.zeros(base.shape[1::2], dtype=np.intp)
-    data = centre(base, new, layout, within_prior, generation)
+    data = centre(base, new, layout, rounds, generation)
     relative = relative_spread(data)
     kinds = max(len(layout.kinds_in_several_arms()), 1)
     evidence = _Evidence(

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 
 from suite.gate.baselines import Baseline, BaselineSession
-from suite.gate.decide import decide
 from suite.gate.matrix import build
 from suite.gate.records import Key, Launch, Series, Session
 from suite.gate.rules import MetricRule, Rules
@@ -82,9 +81,7 @@ def _smallest(
         for where, one in series.items()
     }
     matrix = build(judged, series, baselines)
-    decision = decide(
-        matrix.base, matrix.new, matrix.layout, within_prior=matrix.within_prior, generation=matrix.generation
-    )
+    decision = matrix.decide()
     return {key: float(np.expm1(decision.sdc[0, g])) for g, key in enumerate(matrix.keys)}
 
 

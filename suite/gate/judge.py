@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from suite.gate.baselines import Found
-from suite.gate.decide import Decision, decide
+from suite.gate.decide import Decision
 from suite.gate.history import creeps
 from suite.gate.matrix import Matrix, build, sign
 from suite.gate.records import Key, Launch, Series, Session, check_session, differing, round_value
@@ -84,14 +84,7 @@ def _replay(
     spend = shares(len(session.plan.look_launches))
     decided: dict[Key, tuple[int, Decision]] = {}
     for number, launches in enumerate(looks, 1):
-        decision = decide(
-            matrix.base,
-            matrix.first(launches),
-            matrix.layout,
-            share=spend[min(number, len(spend)) - 1],
-            within_prior=matrix.within_prior,
-            generation=matrix.generation,
-        )
+        decision = matrix.first(launches).decide(spend[min(number, len(spend)) - 1])
         for g, key in enumerate(matrix.keys):
             settled = key in decided and _word(decided[key][1], g) != "inconclusive"
             if not settled:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.baselines import Baseline
-from suite.gate.centred import OWN_PRIOR
+from suite.gate.baselines import Baseline, BaselineSession
+from suite.gate.centred import RoundNoise
+from suite.gate.decide import Decision, decide
 from suite.gate.layout import Column, Layout
 from suite.gate.records import Key, Launch, Series
 from suite.gate.rules import MetricRule
@@ -27,11 +28,18 @@ class Matrix:
     base: Array
     new: Array
     generation: NDArray[np.intp]
-    within_prior: Array
+    rounds: RoundNoise
 
-    def first(self, launches: int) -> Array:
-        """The new values of the first so many launches."""
-        return self.new[:, :launches]
+    def first(self, launches: int) -> Matrix:
+        """The same run when it had only the first so many launches."""
+        noise = RoundNoise(self.rounds.base, self.rounds.new[:, :launches])
+        return replace(self, new=self.new[:, :launches], rounds=noise)
+
+    def decide(self, share: float = 1.0) -> Decision:
+        """What the rule says, with part of the error rate."""
+        return decide(
+            self.base, self.new, self.layout, share=share, rounds=self.rounds, generation=self.generation
+        )
 
 
 def sign(rule: MetricRule) -> float:
@@ -53,7 +61,7 @@ def build(
     base = np.full((1, len(runs), max(depth, 1), len(keys)), math.nan)
     new = np.full((1, max(length, 1), len(keys)), math.nan)
     generation = np.zeros((len(runs), len(keys)), dtype=np.intp)
-    prior = np.full((1, len(keys)), OWN_PRIOR**2)
+    noise = RoundNoise(np.full((1, len(keys)), math.nan), np.full_like(new, math.nan))
     for g, key in enumerate(keys):
         direction, baseline = sign(rules[key]), baselines[key[:2]]
         generation[:, g] = baseline.generation
@@ -62,12 +70,13 @@ def build(
             base[0, runs[s.run_id], : len(s.launches), g] = _logs(s.launches, key.metric, direction)
         launches = series[key[:2]].launches
         new[0, : len(launches), g] = _logs(launches, key.metric, direction)
-        prior[0, g] += _round_variance(launches, key.metric)
+        noise.new[0, : len(launches), g] = [launch_variance(launch, key.metric) for launch in launches]
+        noise.base[0, g] = _round_variance(baseline.sessions, key.metric)
     columns = tuple(
         Column(source, k.arm, rules[k].kind, rules[k].gated, rules[k].margin)
         for k, source in zip(keys, _sources(keys, new), strict=True)
     )
-    return Matrix(keys, Layout(columns), base, new, generation, prior)
+    return Matrix(keys, Layout(columns), base, new, generation, noise)
 
 
 def _sources(keys: tuple[Key, ...], new: Array) -> list[str]:
@@ -82,7 +91,8 @@ def _logs(launches: list[Launch], metric: str, direction: float) -> list[float]:
     return [direction * launch_log(launch, metric) for launch in launches]
 
 
-def _round_variance(launches: list[Launch], metric: str) -> float:
-    """What the rounds of a launch say of its value's variance; 0 where there is one round only."""
-    told = [v for launch in launches if not math.isnan(v := launch_variance(launch, metric))]
-    return float(np.mean(told)) if told else 0.0
+def _round_variance(sessions: list[BaselineSession], metric: str) -> float:
+    """What rounds say of the variance of a launch's value, over all launches; NaN where none has two rounds."""
+    told = [launch_variance(launch, metric) for s in sessions for launch in s.launches]
+    told = [v for v in told if not math.isnan(v)]
+    return float(np.mean(told)) if told else math.nan

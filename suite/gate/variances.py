@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.centred import FLOOR, OWN_PRIOR, Centred, Flags, shrink_in_families, squares
+from suite.gate.centred import (
+    FLOOR,
+    OWN_PRIOR,
+    Centred,
+    Flags,
+    of_controls,
+    shrink_in_families,
+    squares,
+)
 from suite.gate.layout import MACHINE_KINDS, Layout
 from suite.gate.shrink import Array, mean, median, satterthwaite, t_quantile, t_tail
 
@@ -57,9 +65,19 @@ def between_sessions(data: Centred) -> Array:
 def relative_spread(data: Centred) -> Spread:
     """Of the change relative to the controls: learned from three sessions or more, else from the stated prior."""
     many, single = _from_sessions(data), _from_prior(data)
-    return Spread(
+    usual = Spread(
         np.where(data.many, many.variance, single.variance), np.where(data.many, many.df, single.df)
     )
+    controls = of_controls(data.unrest, data.layout) * np.where(
+        data.layout.machine, data.layout.cost - 1, 0.0
+    )
+    return _with_unrest(usual, data.unrest + controls, data)
+
+
+def _with_unrest(usual: Spread, more: Array, data: Centred) -> Spread:
+    """A spread and what a clearly noisier run adds to it."""
+    df = satterthwaite([(usual.variance, usual.df), (more, data.unrest_df)], usual.variance + more)
+    return Spread(usual.variance + more, np.where(more > 0, df, usual.df))
 
 
 def _learned(data: Centred) -> Spread:
@@ -103,6 +121,7 @@ def _stated_sd(layout: Layout) -> Array:
 def pass_spread(data: Centred, relative: Spread) -> Spread:
     """For passing on fewer than three sessions the usual prior is enough: it is stated, and a pass is not an alarm."""
     usual = data.layout.cost * OWN_PRIOR**2 * data.grow + data.within.variance * data.launch_share
+    usual = usual + data.layout.cost * data.unrest
     return Spread(np.where(data.many, relative.variance, np.minimum(relative.variance, usual)), relative.df)
 
 
@@ -141,8 +160,9 @@ def raw_spread(data: Centred, relative: Spread) -> Spread:
     stated = (OWN_PRIOR**2 + COMMON_PRIOR**2) * data.grow + data.own_within * data.launch_share
     follows = data.layout.machine
     machine = np.where(data.many, learned, stated), np.where(data.many, data.session_df, PRIOR_DF)
+    usual = _with_unrest(Spread(*machine), data.unrest, data)
     return Spread(
-        np.where(follows, machine[0], relative.variance), np.where(follows, machine[1], relative.df)
+        np.where(follows, usual.variance, relative.variance), np.where(follows, usual.df, relative.df)
     )
 
 
@@ -200,11 +220,12 @@ def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array,
     spread = np.nansum((history - mean(history, 1)[:, None]) ** 2, axis=1)
     share = _median_cost(len(arms)) * float(np.mean([_median_cost(len(own)) for own in arms]))
     floor = share * mean(data.launch_floor[:, speakers], -1)
-    learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor)
-    mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor)
+    unrest = share * mean(data.unrest[:, speakers], -1)
+    learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor) + unrest
+    mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor) + unrest
     least = UNANIMOUS * float(layout.margin[speakers].min())
     moved = np.nan_to_num(of_arm * np.sign(shift)[:, None], nan=0.0).min(axis=-1) > least
-    return shift, learned, np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow), moved
+    return shift, learned, np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow + unrest), moved
 
 
 def _median_cost(n: int) -> float:
