@@ -31,6 +31,10 @@ UNEQUAL = Noise(0.01, 0.005, 0.03, scales=(1, 1, 1, 4, 1, 1, 4, 1, 1, 4))
 """Three of ten metrics four times as noisy as the others, and sessions that move 3 %."""
 
 
+NOISIER = Noise(0.03, 0.015, 0.003)
+"""A run that is disturbed while its baseline was not."""
+
+
 def grid() -> list[Noise]:
     """132 models: 108 of round, launch and session noise with three kinds of rounds, and 24 with 5 % drift."""
     cells = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Task:
     columns: tuple[int, ...] = ()
     """Metrics that a change is put into; all if empty."""
     base_launches: int = 3
+    noise_now: Noise | None = None
+    """Of the new run, where it differs from that of the baseline."""
     stream: int = 0
     """Other random numbers for the same task."""
 
@@ -74,6 +76,9 @@ def measure(task: Task) -> tuple[Task, dict[str, Figures]]:
         campaigns = simulate(
             task.noise, task.layout, n, task.sessions, launches, rng, base_launches=task.base_launches
         )
+        if task.noise_now is not None:
+            other = simulate(task.noise_now, task.layout, n, 1, launches, rng, base_launches=1)
+            campaigns = replace(campaigns, new=other.new)
         for name, rule in _rules(task).items():
             _tally_rule(tally, name, rule, campaigns, task)
         if task.sdc:

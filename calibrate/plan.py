@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrate.cells import BESIDE, NAMED, UNEQUAL, grid, small_grid
+from calibrate.cells import BESIDE, NAMED, NOISIER, UNEQUAL, grid, small_grid
 from calibrate.measure import Task
 from calibrate.noise import Noise, even_layout, suite_layout
 
@@ -46,6 +46,11 @@ def tasks(n: int, quick: bool) -> dict[str, Task]:
             planned[f"quiet S{sessions}: {noise.name}"] = Task(noise, even, sessions, 3, n, (0.03, 0.05))
     for noise in moving():
         planned[f"moving S5: {noise.name}"] = Task(noise, even, 5, 3, n, (0.03, 0.05, 0.10))
+    for sessions, launches in ((5, 3), (5, 1), (1, 3)):
+        for before in (Noise(0.003, 0.0, 0.003), NAMED["A"]):
+            planned[f"noisier S{sessions} L{launches}: {before.name}"] = Task(
+                before, even, sessions, launches, n, noise_now=NOISIER
+            )
     planned["unequal S5"] = Task(UNEQUAL, even, 5, 3, n)
     return planned | _layouts(n, quick)
 

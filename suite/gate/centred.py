@@ -25,8 +25,8 @@ OWN_PRIOR = 0.005
 CAP_WITHIN = 24.0
 STATED_WITHIN_DF = 12.0
 MIN_WITHIN_DF = 4
-CLEARLY_NOISIER = 4.0
-"""Times the baseline's round variance: with five rounds a launch, chance reaches it in less than one case of a hundred."""
+CLEARLY_NOISIER = 3.0
+"""Times the baseline's round variance: with five rounds, chance reaches it in one launch of forty."""
 LAUNCHES_PER_ROUND = 2.5
 """Variance between launches, times that which rounds leave in a launch's value: about what was seen on such machines."""
 
@@ -115,7 +115,7 @@ class Centred:
     def unrest(self) -> Array:
         """Variance of the new mean beyond what the baseline's launches explain, where this run is clearly noisier.
 
-        Rounds tell: if theirs is more than four times the baseline's, launches are taken to differ by as much more.
+        Rounds tell: if theirs is more than three times the baseline's, launches are taken to differ by as much more.
         Without it a disturbed run against a quiet baseline would be called a regression.
         """
         ratio = self.round_new / np.maximum(self.round_base, FLOOR**2)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from suite.gate.records import Facts, Invalid, Launch, Series
-from suite.gate.values import launch_log
+from suite.gate.values import launch_log, round_logs
 
 
 def speedup(
     question: str, on: Series, off: Series, *, metric: str = "output_tokens_per_s", name: str = "mtp_speedup"
 ) -> Series:
-    """The series `question` of arm `on`: one value a launch, launch value of `on` / launch value of `off`.
+    """The series `question` of arm `on`: for each launch, round by round, `on` / `off`.
 
-    Launches are paired by number; one without a partner, or without a value on both sides, says so. The machine's
-    speed of that day cancels, which is why a speed-up is judged without controls. Each side's identity and
-    subject are carried along, so that a change in either arm is seen.
+    Launches and rounds are paired by number; one without a partner, or without a value on both sides, says so. The
+    machine's speed of that day cancels, which is why a speed-up is judged without controls. Each side's identity
+    and subject are carried along, so that a change in either arm is seen.
     """
     launches = []
     for number in range(max(len(on.launches), len(off.launches))):
@@ -45,7 +47,15 @@ def _ratio(on: Launch | None, off: Launch | None, metric: str, name: str, arms: 
     lost = [arm for arm, log in zip(arms, logs, strict=True) if math.isnan(log)]
     if lost:
         return Launch({}, missing={name: f"{lost[0]} has no {metric}"}, invalid=invalid)
-    return Launch({name: [math.exp(logs[0] - logs[1])]}, invalid=invalid)
+    return Launch({name: _round_ratios(on, off, metric) or [math.exp(logs[0] - logs[1])]}, invalid=invalid)
+
+
+def _round_ratios(on: Launch, off: Launch, metric: str) -> list[float | None]:
+    """The ratio round by round, so that its noise is seen; empty where the rounds do not pair up."""
+    above, below = round_logs(on, metric), round_logs(off, metric)
+    if len(above) != len(below) or not np.isfinite(above - below).any():
+        return []
+    return [None if math.isnan(x) else math.exp(x) for x in above - below]
 
 
 def _both(on: str, of_on: Facts, off: str, of_off: Facts) -> Facts:

@@ -367,3 +367,24 @@ def test_a_question_judges_only_what_it_is_about(store: BaselineStore) -> None:
     assert SPEED not in judgement.verdicts
     assert judgement.informational[SPEED].change == pytest.approx(-0.048, abs=0.006)
     assert judgement.verdicts[Key(QUESTION, "mtp-on", "ttft_s")].word == "pass"
+
+
+@pytest.mark.parametrize(("launches", "noise"), [(1, 0.03), (1, 0.15), (3, 0.03), (3, 0.15)])
+def test_a_disturbed_run_is_inconclusive_not_a_regression(
+    store: BaselineStore, launches: int, noise: float
+) -> None:
+    """Ten to fifty times as noisy as its baseline, and unchanged."""
+    told = []
+    for i in range(10):
+        run = session(f"disturbed-{i}", noise=noise, launches=launches)
+        judgement = judge(run, store.sessions_for(run))
+        told.append(judgement.worst)
+        doubtful = [v for v in judgement.verdicts.values() if v.word == "inconclusive"]
+        assert all("would settle it" in v.needs for v in doubtful)
+    assert "regression" not in told
+    assert told.count("inconclusive") >= 8
+
+
+def test_a_disturbed_run_can_still_show_a_collapse(store: BaselineStore) -> None:
+    run = session("collapse", noise=0.03, slow={"mtp-on": 1.0})
+    assert words(store, run)[SPEED] == "regression"
