@@ -118,7 +118,8 @@ class Centred:
         Rounds tell: if theirs is more than three times the baseline's, launches are taken to differ by as much more.
         Without it a disturbed run against a quiet baseline would be called a regression.
         """
-        ratio = self.round_new / np.maximum(self.round_base, FLOOR**2)
+        usual = np.where(np.isnan(self.round_base), self.own_within, self.round_base)
+        ratio = self.round_new / np.maximum(usual, FLOOR**2)
         known = np.where(self.within_df.whole > 0, self.own_within * (ratio - 1), 0.0)
         more = np.maximum(known, LAUNCHES_PER_ROUND * self.round_new) / self.launches
         return np.where(ratio > CLEARLY_NOISIER, more, 0.0)
