@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import time
@@ -17,6 +18,7 @@ from suite.config import ConfigError
 from suite.servers import (
     CannotStart,
     ChildDied,
+    DriverError,
     ExitedEarly,
     IncompatibleFlags,
     NotReadyInTime,
@@ -125,6 +127,22 @@ def test_an_exit_is_noticed_within_a_second(launcher: MakeLauncher) -> None:
 
 def test_a_dead_child_is_not_the_kernels_doing(launcher: MakeLauncher) -> None:
     with launcher(["sigquit"]) as opened, pytest.raises(ChildDied, match="while loading weights"):
+        opened.start(arm(opened))
+
+
+def test_an_xid_in_the_kernels_log_is_noticed(
+    launcher: MakeLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``dmesg`` is a stand-in: one line from before the launch, one from during it."""
+    program = tmp_path / "bin" / "dmesg"
+    program.parent.mkdir()
+    xid = "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
+    program.write_text(
+        f"#!/bin/sh\necho '[    0.5] NVRM: Xid (PCI:0000:02:00): 13'\necho '[9999999999.5] {xid}'\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with launcher(["sigquit"]) as opened, pytest.raises(DriverError, match="0000:01:00"):
         opened.start(arm(opened))
 
 

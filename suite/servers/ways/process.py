@@ -18,9 +18,10 @@ class ProcessWay:
 
     def __init__(self, launch: ProcessLaunch, suite_directory: Path, local: bool) -> None:
         self._words = [*launch.wrapper, launch.interpreter, "-m", launch.module]
-        self._cwd = launch.cwd
+        # {suite}: the directory of suite.toml, for a host that sees the same files
+        self._cwd = launch.cwd.replace("{suite}", str(suite_directory)) if launch.cwd else None
         if local:
-            self._cwd = str(suite_directory / (launch.cwd or "."))
+            self._cwd = str(suite_directory / (self._cwd or "."))
 
     def plan(self, asked: Asked) -> Plan:
         return Plan(
