@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 AVAILABLE = sys.platform == "linux"
 """Whether this machine can read this way at all."""
@@ -29,6 +30,7 @@ _BELIEVED_S = 60.0  # a stamp further from now than this is a clock that was set
 
 OnRead = Callable[[float, memoryview], None]
 OnEnd = Callable[[OSError | None], None]
+Receive = Callable[[list[bytearray], int], tuple[int, list[tuple[int, int, bytes]], int, Any]]
 
 
 class Reader:
@@ -40,7 +42,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._watched: dict[int, tuple[socket.socket, OnRead, OnEnd]] = {}
+        self._watched: dict[int, tuple[Receive, OnRead, OnEnd]] = {}
         self._buffer = bytearray(_READ_BYTES)
         self._view = memoryview(self._buffer)
         self._loop = asyncio.get_running_loop()
@@ -61,18 +63,25 @@ class Reader:
             wall = time.time_ns()
             after = time.perf_counter_ns()
             readings.append((after - before, wall - (before + after) // 2))
-        self._wall_ahead_ns = min(readings)[1]
+        wall_ahead_ns = min(readings)[1]
+        self._wall_base_s, rest_ns = divmod(
+            wall_ahead_ns, 1_000_000_000
+        )  # in two parts: floats lose nanoseconds
+        self._wall_ahead_s = rest_ns / 1e9
 
     def watch(self, sock: socket.socket, on_read: OnRead, on_end: OnEnd) -> None:
         """Begin to read a connected, non-blocking socket; `on_end` is called once, at its end or error."""
         _ask_for_stamps(sock)
-        self._watched[sock.fileno()] = (sock, on_read, on_end)
+        self._watched[sock.fileno()] = (sock.recvmsg_into, on_read, on_end)
         self._epoll.register(sock.fileno(), select.EPOLLIN)
 
     def forget(self, sock: socket.socket) -> None:
         """Stop reading a socket, before it is closed."""
-        if self._watched.pop(sock.fileno(), None) is not None:
-            self._epoll.unregister(sock.fileno())
+        self._forget(sock.fileno())
+
+    def _forget(self, number: int) -> None:
+        if self._watched.pop(number, None) is not None:
+            self._epoll.unregister(number)
 
     def close(self) -> None:
         """Stop for good."""
@@ -86,30 +95,31 @@ class Reader:
             # the stamps are the kernel's, so nothing is lost by letting what arrives together be read together;
             # woken for every packet alone, the event loop would cost as much as the reads
             time.sleep(_GATHER_S)
-        into, view, wall_ahead_ns, unpack = [self._buffer], self._view, self._wall_ahead_ns, _TIMESPEC.unpack
+        into, view, unpack = [self._buffer], self._view, _TIMESPEC.unpack
+        base_s, ahead_s = self._wall_base_s, self._wall_ahead_s
+        oldest, newest = perf_counter() - _BELIEVED_S, perf_counter() + 1.0
         for number, _ in self._epoll.poll(0):
             entry = self._watched.get(number)
             if entry is None:  # forgotten by a callback of this very turn
                 continue
-            sock, on_read, on_end = entry
+            receive, on_read, on_end = entry
             try:
-                count, control, _, _ = sock.recvmsg_into(into, _CONTROL_BYTES)
+                count, control, _, _ = receive(into, _CONTROL_BYTES)
             except (BlockingIOError, InterruptedError):
                 continue
             except OSError as error:
-                self.forget(sock)
+                self._forget(number)
                 on_end(error)
                 continue
             if count == 0:
-                self.forget(sock)
+                self._forget(number)
                 on_end(None)
                 continue
-            now = perf_counter()
             seconds, nanoseconds = unpack(control[0][2]) if control else (0, 0)
-            arrived = (seconds * 1_000_000_000 + nanoseconds - wall_ahead_ns) / 1e9
-            if not now - _BELIEVED_S < arrived < now:
+            arrived = seconds - base_s + nanoseconds * 1e-9 - ahead_s
+            if not oldest < arrived < newest:
                 self.unstamped += 1
-                arrived = now
+                arrived = perf_counter()
             on_read(arrived, view[:count])
 
 

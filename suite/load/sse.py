@@ -22,7 +22,7 @@ class EventCutter:
         self._data: list[bytes] = []
         self._after_cr = False
         self._at_start = True
-        self.between_events = False
+        self.between_events = False  # a byte order mark may come yet
         """Nothing is held, and the next byte begins a line."""
 
     def feed(self, piece: bytes) -> list[bytes]:
