@@ -14,7 +14,7 @@ MARKER = "SGLANG_PERF_GATE_LAUNCH"
 """Variable that names the launch in the environment of every process of it."""
 
 # Of whatever holds a port or is left over: it may be a server of somebody else, with a key of theirs.
-_SECRET = re.compile(r"(--?[\w-]*(?:key|token|password|secret)[\w-]*[= ])\S+", re.IGNORECASE)
+_SECRET = re.compile(r"(--?[\w-]*(?:key|token(?![is])|password|secret)[\w-]*[= ])\S+", re.IGNORECASE)
 
 
 class Stat(NamedTuple):
@@ -119,8 +119,13 @@ def command_of(pid: int) -> str:
         except OSError:
             continue
         if text:
-            return _SECRET.sub(r"\1***", text)
+            return without_secrets(text)
     return ""
+
+
+def without_secrets(command: str) -> str:
+    """A command line with the values of flags that are named like secrets replaced by ``***``."""
+    return _SECRET.sub(r"\1***", command)
 
 
 def can_listen(bind: str, port: int) -> bool:
