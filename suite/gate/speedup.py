@@ -38,10 +38,9 @@ def _ratio(on: Launch | None, off: Launch | None, metric: str, name: str, arms: 
     if on is None or off is None:
         return Launch({}, missing={name: f"{arms[on is not None]} has no such launch"})
     invalid = [
-        Invalid(i.name, f"{arm}: {i.evidence}")
+        Invalid(i.name, f"{arm}: {i.evidence}", i.round)
         for arm, launch in zip(arms, (on, off), strict=True)
         for i in launch.invalid
-        if i.round is None
     ]
     logs = [launch_log(launch, metric) for launch in (on, off)]
     lost = [arm for arm, log in zip(arms, logs, strict=True) if math.isnan(log)]
@@ -55,7 +54,7 @@ def _round_ratios(on: Launch, off: Launch, metric: str) -> list[float | None]:
     above, below = round_logs(on, metric), round_logs(off, metric)
     if len(above) != len(below) or not np.isfinite(above - below).any():
         return []
-    return [None if math.isnan(x) else math.exp(x) for x in above - below]
+    return [None if math.isnan(x) else math.exp(x) for x in (above - below).tolist()]
 
 
 def _both(on: str, of_on: Facts, off: str, of_off: Facts) -> Facts:

@@ -7,7 +7,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from suite.gate import Baseline, BaselineSession, BaselineStore, Invalid, Key, Launch, Rules, Session, judge
+from suite.gate import (
+    Baseline,
+    BaselineSession,
+    BaselineStore,
+    Invalid,
+    Key,
+    Launch,
+    Rules,
+    Session,
+    judge,
+    speedup,
+)
 from suite.gate.baselines import _Stored
 from suite.gate.errors import BadMeasurement
 from suite.gate.files import render
@@ -388,3 +399,16 @@ def test_a_disturbed_run_is_inconclusive_not_a_regression(
 def test_a_disturbed_run_can_still_show_a_collapse(store: BaselineStore) -> None:
     run = session("collapse", noise=0.03, slow={"mtp-on": 1.0})
     assert words(store, run)[SPEED] == "regression"
+
+
+def test_a_speedup_of_untrusted_rounds_is_invalid_too(store: BaselineStore) -> None:
+    """Most rounds of the slow arm are bad: what is left of the ratio is no verdict, however large it is."""
+    run = session(slow={"mtp-on": 0.2})
+    off = run.series[0]
+    late = [Invalid("client_saturated", "late by 150 ms", i) for i in range(3)]
+    launches = [msgspec.structs.replace(launch, invalid=late) for launch in off.launches]
+    ratio = speedup("mtp_speedup[c1]", run.series[1], msgspec.structs.replace(off, launches=launches))
+    changed = msgspec.structs.replace(run, series=[*run.series[:2], ratio])
+    verdict = judge(changed, store.sessions_for(changed)).verdicts[SPEEDUP]
+    assert verdict.word == "invalid"
+    assert "mtp-off: late by 150 ms" in verdict.reason
