@@ -30,10 +30,12 @@ from suite.gate import Judgement, Session
 from suite.gate.floor import noise_floor
 from suite.judging import Judge, wanted_again
 from suite.launching import Launching
+from suite.load import LoadError
 from suite.lossless import Answer, Answers
 from suite.measure import Measure
 from suite.outcomes import EXIT_RETRY
 from suite.plan import Slot, alternate
+from suite.probes.errors import ProbeError
 from suite.recording import Recording
 from suite.report import allure_files, failures, summary
 from suite.report.progress import Progress
@@ -206,6 +208,11 @@ class PerfPlugin:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         try:
             yield
+        except (LoadError, ProbeError):
+            # whoever could not reach the server says so; that the server died is the cause
+            if (served := item.stash.get(served_key, None)) is not None:
+                served.server.check()
+            raise
         finally:
             self._attach(item)
 

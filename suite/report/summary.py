@@ -26,6 +26,7 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
     lines = table([_row(key, verdict, session) for key, verdict in gated]) if gated else []
     for word in ORDER[:3]:
         lines.extend(_told(word, [verdict for _, verdict in gated if verdict.word == word]))
+    lines.extend(_unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]))
     counted: Counter[str] = Counter(verdict.word for _, verdict in gated)
     words = ", ".join(f"{counted[word]} {word}" for word in ORDER if counted[word]) or "nothing judged"
     return [
@@ -43,6 +44,13 @@ def _told(word: str, verdicts: list[Verdict]) -> list[str]:
     for where in dict.fromkeys((verdict.question, verdict.arm) for verdict in verdicts):
         of_series = [verdict for verdict in verdicts if (verdict.question, verdict.arm) == where]
         lines.extend(f"{word}, {where[0]} {where[1]}: {sentence}" for sentence in sentences(of_series))
+    return ["", *lines] if lines else []
+
+
+def _unjudged(verdicts: list[Verdict]) -> list[str]:
+    """Why there is no verdict and what to do, once for all that share the reason."""
+    shared = Counter((verdict.reason, verdict.needs) for verdict in verdicts)
+    lines = [f"unjudged, {count} of them: {reason}; {needs}" for (reason, needs), count in shared.items()]
     return ["", *lines] if lines else []
 
 

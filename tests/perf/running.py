@@ -21,6 +21,38 @@ SMALL = ("--rounds=2", "--launches=1")
 """As little as can be judged."""
 
 
+TARGET = """
+default_target = "here"
+[arms.mtp-off]
+[arms.mtp-on]
+flags = {{ speculative-algorithm = "NEXTN" }}
+[budgets.quick]
+max_tokens = 48
+requests = 2
+warmup_requests = 1
+scenarios = ["activation", "decode", "acceptance"]
+[targets.here]
+model = "{model}"
+timeouts = {{ ready_s = {ready_s}, drain_s = 2.0, request_s = 20.0, stall_s = 3.0 }}
+client = {{ lag_p99_s = 0.5, lag_of_itl = 100.0 }}
+{more}
+launch = {{ kind = "process", module = "suite.simulator", cwd = "{root}" }}
+flags = {{ enable-metrics = true }}
+"""
+
+MODEL = "suite/simulator/checkpoints/qwen3.5-397b-a17b-nvfp4"
+
+
+def config(tmp_path: Path, model: str = MODEL, ready_s: float = 30.0, more: str = "") -> str:
+    """The option that names a small configuration, written into ``tmp_path``.
+
+    Its client is allowed to be late: these tests run on whatever machine, and are not about its speed.
+    """
+    path = tmp_path / "suite.toml"
+    path.write_text(TARGET.format(model=model, ready_s=ready_s, more=more, root=ROOT))
+    return f"--suite-config={path}"
+
+
 @dataclass(frozen=True)
 class Ran:
     """A finished run."""

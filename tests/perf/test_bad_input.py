@@ -4,27 +4,7 @@ import socket
 
 import pytest
 
-from tests.perf.running import ROOT, SMALL, interrupt, perf, servers_of, start
-
-TARGET = """
-default_target = "here"
-[arms.mtp-off]
-[arms.mtp-on]
-flags = {{ speculative-algorithm = "NEXTN" }}
-[budgets.quick]
-[targets.here]
-model = "{model}"
-timeouts = {{ ready_s = {ready_s}, drain_s = 2.0, request_s = 20.0, stall_s = 3.0 }}
-{more}
-launch = {{ kind = "process", module = "suite.simulator", cwd = "{root}" }}
-flags = {{ enable-metrics = true }}
-"""
-
-
-def config(tmp_path, model="suite/simulator/checkpoints/qwen3.5-397b-a17b-nvfp4", ready_s=30.0, more=""):
-    path = tmp_path / "suite.toml"
-    path.write_text(TARGET.format(model=model, ready_s=ready_s, more=more, root=ROOT))
-    return f"--suite-config={path}"
+from tests.perf.running import SMALL, config, interrupt, perf, servers_of, start
 
 
 def test_an_unknown_target_suggests_the_nearest(tmp_path):
@@ -88,7 +68,11 @@ def test_a_server_that_dies_leaves_the_other_arm_measured(tmp_path):
 
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [("usage-missing", "usage_missing"), ("truncated-stream", "truncated"), ("early-stop", "early_stop")],
+    [
+        ("usage-missing", "usage_missing"),
+        ("truncated-stream", "requests failed"),
+        ("early-stop", "early_stop"),
+    ],
 )
 def test_answers_that_cannot_be_measured_are_invalid_never_a_regression(tmp_path, fault, told):
     ran = perf(tmp_path, *SMALL, config(tmp_path), f"--flag=fault={fault}", "-k", "decode and off")

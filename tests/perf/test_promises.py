@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.perf.running import SMALL, perf
+from tests.perf.running import SMALL, config, perf
 
 
 @pytest.mark.parametrize(
@@ -14,19 +14,21 @@ from tests.perf.running import SMALL, perf
     ],
 )
 def test_activation_faults(tmp_path, fault, item, told):
-    ran = perf(tmp_path, *SMALL, f"--flag=fault={fault}", "-k", item.split("[")[0])
+    ran = perf(tmp_path, *SMALL, config(tmp_path), f"--flag=fault={fault}", "-k", item.split("[")[0])
     assert ran.code == 1
     assert told in ran.first_line_of(item)
 
 
 def test_a_dead_draft_is_below_the_acceptance_floor(tmp_path):
-    ran = perf(tmp_path, *SMALL, "--flag=fault=draft-dead", "-k", "acceptance_length and code")
+    ran = perf(
+        tmp_path, *SMALL, config(tmp_path), "--flag=fault=draft-dead", "-k", "acceptance_length and code"
+    )
     assert ran.code == 1
     assert "acceptance length 1.000 is below the floor" in ran.out
 
 
 def test_without_a_fault_every_promise_holds_and_two_arms_are_two_launches(tmp_path):
-    ran = perf(tmp_path, *SMALL, "-k", "decode_throughput or (asked_for and not lowercase and not steps)")
+    ran = perf(tmp_path, *SMALL, config(tmp_path), "-k", "decode_throughput or asked_for")
     assert ran.code == 0
     assert [log.stem for log in ran.logs] == ["01-mtp-off", "02-mtp-on"]
     assert "unjudged" in ran.out
