@@ -58,12 +58,7 @@ def add_parser(subparsers: Any) -> None:
     add("--server-url", required=True, help="for example http://127.0.0.1:30000")
     add("--model", help="default: the first the server lists")
     add("--api", choices=("chat", "completions"), default="chat")
-    add(
-        "--api-key-env",
-        default="OPENAI_API_KEY",
-        metavar="NAME",
-        help="environment variable that holds the key",
-    )
+    add("--api-key-env", metavar="NAME", help="environment variable that holds the server's API key")
     add("--transport", choices=("auto", "stamping", "public"), default="auto", help="how bytes arrive")
     add("--workload", default="code", help=_WORKLOAD_HELP)
     add("--concurrency", type=_at_least_1, help="closed loop with this many clients (default 1)")
@@ -114,9 +109,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, print, write. Exit status 0: all good; 1: requests failed; 8: the measurement is not to be trusted."""
-    endpoint = Endpoint(
-        args.server_url, args.model, os.environ.get(args.api_key_env), args.api, args.transport
-    )
+    endpoint = Endpoint(args.server_url, args.model, _key(args.api_key_env), args.api, args.transport)
     workload = _workload(args, endpoint)
     print(
         f"{workload.name}: {len(workload.prompts)} prompts, hash {workload.content_hash}, to {endpoint.root_url}"
@@ -219,6 +212,12 @@ def _play(
         workers="auto" if args.workers == "auto" else _whole(args.workers, "--workers"),
         progress=live.show,
     )
+
+
+def _key(name: str | None) -> str | None:
+    if name is not None and not os.environ.get(name):
+        raise LoadError(f"--api-key-env {name}: there is no such environment variable, or it is empty")
+    return os.environ[name] if name is not None else None
 
 
 def _workload(args: argparse.Namespace, endpoint: Endpoint) -> Workload:

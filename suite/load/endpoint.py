@@ -36,6 +36,10 @@ class Endpoint:
             raise LoadError(
                 f"{self.base_url!r} is no server's address; expected something like http://127.0.0.1:30000"
             )
+        if parts.username or parts.password:
+            raise LoadError(
+                "credentials do not belong into a server's address: give them as api_key or as a header"
+            )
         if self.transport == "stamping" and not (AVAILABLE and parts.scheme == "http"):
             raise LoadError('transport "stamping" is for plain http on Linux only; use "auto" or "public"')
 

@@ -81,6 +81,10 @@ def test_failures_are_shown_and_set_the_exit_status(capsys: pytest.CaptureFixtur
     [
         (["--workload", "mathss"], "Did you mean 'maths'"),
         (["--rate", "2", "--concurrency", "2"], "not both"),
+        (
+            ["--api-key-env", "NO_SUCH_KEY"],
+            "--api-key-env NO_SUCH_KEY: there is no such environment variable",
+        ),
         (["--warm-up", "soon"], "--warm-up expects a whole number"),
     ],
 )

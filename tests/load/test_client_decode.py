@@ -63,7 +63,7 @@ def test_captured_streams_of_real_servers(name: str) -> None:
     assert answer.finish_reasons == {0: "length"}
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", ["sglang-0.5.23-nextn-chat", "sglang-0.5.21-nextn-completion"])
 def test_the_same_tokens_when_cut_at_every_single_byte(name: str) -> None:
     raw = DATA.joinpath(f"{name}.sse").read_bytes()
     whole = decoded([raw], keep_text=True)
@@ -221,7 +221,7 @@ def streams(draw: st.DrawFn) -> tuple[list[int], list[bytes]]:
 
 
 @given(streams(), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_the_same_tokens_whatever_the_dress_and_the_cut(
     stream: tuple[list[int], list[bytes]], data: st.DataObject
 ) -> None:
@@ -271,7 +271,7 @@ def reference(raw: bytes) -> list[bytes]:
     ),
     st.data(),
 )
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=300)
 def test_events_are_cut_as_the_standard_says(parts: list[bytes], data: st.DataObject) -> None:
     raw = b"".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
@@ -283,7 +283,7 @@ def test_events_are_cut_as_the_standard_says(parts: list[bytes], data: st.DataOb
 
 
 @given(st.lists(st.one_of(st.integers(1, 5), st.none()), max_size=30), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_decoding_together_is_decoding_one_by_one(steps: list[int | None], data: st.DataObject) -> None:
     """Usual reads, and now and then something unusual among them."""
     odd = [

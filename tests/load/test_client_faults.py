@@ -304,5 +304,8 @@ def test_one_switch_chooses_the_transport(monkeypatch: pytest.MonkeyPatch) -> No
     assert Endpoint("http://host:1").uses_stamping
     with pytest.raises(LoadError, match="plain http"):
         Endpoint("https://host:1", transport="stamping")
+    with pytest.raises(LoadError, match="credentials do not belong") as caught:
+        Endpoint("http://user:hunter2@host:1")
+    assert "hunter2" not in str(caught.value)
     with pytest.raises(LoadError, match="no server's address"):
         Endpoint("localhost:30000")
