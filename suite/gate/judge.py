@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -12,16 +13,25 @@ import numpy as np
 from suite.gate.baselines import Found
 from suite.gate.decide import Decision
 from suite.gate.history import creeps
-from suite.gate.matrix import Matrix, build, sign
-from suite.gate.records import Key, Launch, Series, Session, check_session, differing, round_value
+from suite.gate.matrix import Matrix, build
+from suite.gate.reading import Reading, changes_line, word_of
+from suite.gate.records import (
+    Key,
+    Launch,
+    Scalar,
+    Series,
+    Session,
+    check_session,
+    differing,
+    round_value,
+)
 from suite.gate.rules import MetricRule, Rules
-from suite.gate.settle import settle
-from suite.gate.shrink import t_quantile
 from suite.gate.values import bad_value, launch_log, set_aside, untrusted
-from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, change_line, percent
+from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, percent
 
 FIRST_LOOK_SHARE = 0.5
-SHOWN_CHANGES = 3
+
+_Said: TypeAlias = tuple[int, Matrix, Decision]
 
 
 def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgement:
@@ -40,10 +50,11 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
         matrix = build(comparable, case.series, found.baselines)
         decided, decision = _replay(matrix, session, looks)
         for g, key in enumerate(matrix.keys):
+            look, then, said = decided[key]
             if comparable[key].gated:
-                verdicts[key] = _Reading(case, matrix, decided[key][1], g).verdict(decided[key][0])
+                verdicts[key] = case.reading(then, said, g).verdict(look)
             else:
-                informational[key] = _Reading(case, matrix, decision, g).estimate()
+                informational[key] = case.reading(matrix, decision, g).estimate()
         notes = _common_notes(matrix, decision)
     notes += _creep_notes(session, found, case.book)
     for key, rule in case.rules.items():
@@ -77,27 +88,17 @@ def _looks_taken(session: Session) -> list[int]:
     return taken
 
 
-def _replay(
-    matrix: Matrix, session: Session, looks: list[int]
-) -> tuple[dict[Key, tuple[int, Decision]], Decision]:
-    """For each metric the look, and the decision, that gave its verdict; and the decision of the last look."""
+def _replay(matrix: Matrix, session: Session, looks: list[int]) -> tuple[dict[Key, _Said], Decision]:
+    """For each metric the look that gave its verdict, with what was known then; and the last look's decision."""
     spend = shares(len(session.plan.look_launches))
-    decided: dict[Key, tuple[int, Decision]] = {}
+    decided: dict[Key, _Said] = {}
     for number, launches in enumerate(looks, 1):
-        decision = matrix.first(launches).decide(spend[min(number, len(spend)) - 1])
+        then = matrix.first(launches)
+        decision = then.decide(spend[min(number, len(spend)) - 1])
         for g, key in enumerate(matrix.keys):
-            settled = key in decided and _word(decided[key][1], g) != "inconclusive"
-            if not settled:
-                decided[key] = (number, decision)
+            if key not in decided or word_of(decided[key][2], g) == "inconclusive":
+                decided[key] = (number, then, decision)
     return decided, decision
-
-
-def _word(decision: Decision, g: int) -> Word:
-    if decision.regression[0, g]:
-        return "regression"
-    if decision.improvement[0, g]:
-        return "improvement"
-    return "pass" if decision.passed[0, g] else "inconclusive"
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,11 @@ class _Case:
     def without_statistics(self, key: Key) -> Verdict | None:
         """The verdict where there is nothing to compare, or where comparing would be wrong; else None."""
         series, baseline = self.series[key[:2]], self.found.baselines.get(key[:2])
+        if key[:2] in self.found.problems:
+            return self.plain(key, "invalid", f"baseline unusable: {self.found.problems[key[:2]]}", "")
         reason = untrusted(series) or bad_value(series, key.metric)
         if reason:
             return self.plain(key, "invalid", reason, "fix what disturbed it and run again")
-        if key[:2] in self.found.problems:
-            return self.plain(key, "invalid", f"baseline unusable: {self.found.problems[key[:2]]}", "")
         if baseline is None or key.metric not in self.recorded(key[:2]):
             what = "no baseline" if baseline is None else f"the baseline has no {key.metric}"
             record = f"record one: pytest -m perf --target {self.session.target} --record-baseline"
@@ -190,16 +191,32 @@ class _Case:
         told = [v for v in rounds if v is not None]
         return Estimate(rule.label, rule.unit, round_value(float(np.mean(told))) if told else None)
 
+    def reading(self, matrix: Matrix, decision: Decision, g: int) -> Reading:
+        """A column of a decision, ready to be put into words."""
+        key = matrix.keys[g]
+        return Reading(
+            matrix=matrix,
+            decision=decision,
+            g=g,
+            rule=self.rules[key],
+            baseline=self.found.baselines[key[:2]].current,
+            changes=self._changes.get(key[:2], {}),
+            aside=set_aside(self.series[key[:2]]),
+            run_id=self.session.run_id,
+        )
+
+    @cached_property
+    def _changes(self) -> dict[tuple[str, str], dict[str, tuple[Scalar, Scalar]]]:
+        return {
+            where: found
+            for where, baseline in self.found.baselines.items()
+            if where in self.series
+            and (found := differing(baseline.current.subject, self.series[where].subject))
+        }
+
     def changes(self) -> dict[tuple[str, str], str]:
         """What differs in the subject of each series: the change under test."""
-        result: dict[tuple[str, str], str] = {}
-        for where, series in sorted(self.series.items()):
-            baseline = self.found.baselines.get(where)
-            if baseline is not None:
-                found = differing(baseline.current.subject, series.subject)
-                text = "; ".join(f"{k} {_say(old)} -> {_say(new)}" for k, (old, new) in found.items())
-                result |= {where: text} if text else {}
-        return result
+        return {where: changes_line(found) for where, found in sorted(self._changes.items())}
 
 
 def _spoken_of(launches: list[Launch]) -> set[str]:
@@ -213,132 +230,6 @@ def _spoken_of(launches: list[Launch]) -> set[str]:
 
 def _measured(launches: list[Launch]) -> set[str]:
     return {n for launch in launches for n in launch.rounds if not math.isnan(launch_log(launch, n))}
-
-
-def _shortened(changes: str) -> str:
-    """The first few changes; all of them are in the judgement."""
-    first = changes.split("; ")
-    more = len(first) - SHOWN_CHANGES
-    return "; ".join(first[:SHOWN_CHANGES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _say(value: object) -> str:
-    return "none" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """One column of a decision, turned into numbers and words."""
-
-    case: _Case
-    matrix: Matrix
-    decision: Decision
-    g: int
-
-    @property
-    def key(self) -> Key:
-        return self.matrix.keys[self.g]
-
-    @property
-    def rule(self) -> MetricRule:
-        return self.case.rules[self.key]
-
-    def at(self, values: object) -> float:
-        return float(np.asarray(values)[0, self.g])
-
-    def interval(self, relative: bool) -> tuple[float, float, float]:
-        """Change and 95 % interval as signed logs, + = worse."""
-        d = self.decision
-        centre, se, df = (d.relative, d.se, d.df) if relative else (d.change, d.raw_se, d.raw_df)
-        half = self.at(t_quantile(0.975, df)) * self.at(se)
-        return self.at(centre), self.at(centre) - half, self.at(centre) + half
-
-    def relative(self) -> bool:
-        """Whether a change must be told relative to the other arms, because the value itself did not surely move."""
-        word = _word(self.decision, self.g)
-        if not self.matrix.layout.machine[self.g] or self.at(self.decision.by_common):
-            return False
-        _, low, high = self.interval(False)
-        return (word == "regression" and low <= 0) or (word == "improvement" and high >= 0)
-
-    def estimate(self) -> Estimate:
-        relative = self.relative()
-        direction = sign(self.rule)
-        as_change = [_relative(direction * x) for x in self.interval(relative)]
-        value = self.case.alone(self.key).value
-        raw = _relative(direction * self.at(self.decision.change))
-        return Estimate(
-            label=self.rule.label,
-            unit=self.rule.unit,
-            value=value,
-            baseline_value=None if value is None else round_value(value / (1 + raw)),
-            change=round_value(as_change[0]),
-            ci_low=round_value(min(as_change[1:])),
-            ci_high=round_value(max(as_change[1:])),
-            relative=relative,
-            raw_change=round_value(raw),
-            sdc=round_value(abs(_relative(direction * self.at(self.decision.sdc)))),
-        )
-
-    def verdict(self, look: int) -> Verdict:
-        word, estimate = _word(self.decision, self.g), self.estimate()
-        headline = change_line(estimate, self.rule.margin, self.against())
-        return Verdict(
-            *self.key,
-            word,
-            headline,
-            self.reason(word, estimate),
-            estimate,
-            self.rule.margin,
-            self.needs(word),
-            look,
-        )
-
-    def against(self) -> str:
-        current = self.case.found.baselines[self.key[:2]].current
-        version = current.subject.get("sglang")
-        return f"baseline of {current.date}" + (f", sglang {version}" if version else "")
-
-    def reason(self, word: Word, estimate: Estimate) -> str:
-        parts = [self._why(word)]
-        if estimate.relative and estimate.raw_change is not None:
-            parts.append(
-                f"the value itself moved {percent(estimate.raw_change)}, the other arms of the session with it"
-            )
-        changes = self.case.changes().get(self.key[:2])
-        if changes:
-            parts.append(f"under test: {_shortened(changes)}")
-        aside = set_aside(self.case.series[self.key[:2]])
-        if aside:
-            parts.append(f"{aside} rounds set aside")
-        return "; ".join(parts)
-
-    def _why(self, word: Word) -> str:
-        d, margin = self.decision, f"{100 * self.rule.margin:g} %"
-        sessions = int(self.at(d.sessions))
-        if self.at(d.by_common) and word in ("regression", "improvement"):
-            return f"common to all arms ({percent(abs(_relative(self.at(d.common))))[1:]}): the build or the machine"
-        if word in ("regression", "improvement"):
-            p = self.at(d.p_worse if word == "regression" else d.p_better)
-            return (
-                f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {sessions} baseline sessions"
-            )
-        if word == "pass":
-            return f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %), {sessions} baseline sessions"
-        if self.at(d.common_shift):
-            return f"common shift: all arms moved by about {percent(abs(_relative(self.at(d.common))))[1:]}"
-        return f"neither a loss beyond {margin} nor its absence is shown, {sessions} baseline sessions"
-
-    def needs(self, word: Word) -> str:
-        if word == "improvement":
-            run = self.case.session.run_id
-            return f"to make it the new level: python -m suite baseline promote {run}"
-        return settle(self.matrix, self.decision, self.g) if word == "inconclusive" else ""
-
-
-def _relative(log: float) -> float:
-    """A change in logs as a relative one; absurd ones stay finite."""
-    return math.expm1(min(max(log, -30.0), 30.0))
 
 
 def _creep_notes(session: Session, found: Found, book: Rules) -> list[str]:

@@ -1,0 +1,160 @@
+"""One column of a decision as numbers and words: estimate, headline, reason, and what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from suite.gate.baselines import BaselineSession
+from suite.gate.decide import Decision
+from suite.gate.matrix import Matrix, sign
+from suite.gate.records import Key, Scalar, round_value
+from suite.gate.rules import MetricRule
+from suite.gate.settle import settle
+from suite.gate.shrink import t_quantile
+from suite.gate.verdicts import Estimate, Verdict, Word, change_line, percent
+
+SHOWN_CHANGES = 3
+SHOWN_LENGTH = 60
+
+
+def word_of(decision: Decision, g: int) -> Word:
+    """The word for column `g` of a single run."""
+    if decision.regression[0, g]:
+        return "regression"
+    if decision.improvement[0, g]:
+        return "improvement"
+    return "pass" if decision.passed[0, g] else "inconclusive"
+
+
+def changes_line(changes: Mapping[str, tuple[Scalar, Scalar]], shown: int | None = None) -> str:
+    """`sglang 0.5.22 -> 0.5.23; attention_backend triton -> flashinfer`; with `shown`, the first few, shortened."""
+    texts = [f"{key} {_say(old, shown)} -> {_say(new, shown)}" for key, (old, new) in changes.items()]
+    more = 0 if shown is None else len(texts) - shown
+    return "; ".join(texts[:shown]) + (f" and {more} more" if more > 0 else "")
+
+
+def _say(value: Scalar, shown: int | None) -> str:
+    text = "none" if value is None else str(value)
+    return text if shown is None or len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 3] + "..."
+
+
+def relative_change(log: float) -> float:
+    """A change in logs as a relative one; absurd ones stay finite."""
+    return math.expm1(min(max(log, -30.0), 30.0))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One column of a decision on a single run.
+
+    matrix: what was known at the look that gave it; baseline: the session that verdicts name; changes: the subject's;
+    aside: rounds not used.
+    """
+
+    matrix: Matrix
+    decision: Decision
+    g: int
+    rule: MetricRule
+    baseline: BaselineSession
+    changes: Mapping[str, tuple[Scalar, Scalar]]
+    aside: int
+    run_id: str
+
+    @property
+    def key(self) -> Key:
+        """What it is about."""
+        return self.matrix.keys[self.g]
+
+    def _at(self, values: object) -> float:
+        return float(np.asarray(values)[0, self.g])
+
+    def _interval(self, relative: bool) -> tuple[float, float, float]:
+        """Change and 95 % interval as signed logs, + = worse."""
+        d = self.decision
+        centre, se, df = (d.relative, d.se, d.df) if relative else (d.change, d.raw_se, d.raw_df)
+        half = self._at(t_quantile(0.975, df)) * self._at(se)
+        return self._at(centre), self._at(centre) - half, self._at(centre) + half
+
+    def _relative(self) -> bool:
+        """Whether a change must be told relative to the other arms, because the value itself did not surely move."""
+        word = word_of(self.decision, self.g)
+        if not self.matrix.layout.machine[self.g] or self._at(self.decision.by_common):
+            return False
+        _, low, high = self._interval(False)
+        return (word == "regression" and low <= 0) or (word == "improvement" and high >= 0)
+
+    def estimate(self) -> Estimate:
+        """The numbers."""
+        relative = self._relative()
+        direction = sign(self.rule)
+        as_change = [relative_change(direction * x) for x in self._interval(relative)]
+        value = math.exp(direction * float(np.nanmean(self.matrix.new[0, :, self.g])))
+        raw = relative_change(direction * self._at(self.decision.change))
+        return Estimate(
+            label=self.rule.label,
+            unit=self.rule.unit,
+            value=round_value(value),
+            baseline_value=round_value(value / (1 + raw)),
+            change=round_value(as_change[0]),
+            ci_low=round_value(min(as_change[1:])),
+            ci_high=round_value(max(as_change[1:])),
+            relative=relative,
+            raw_change=round_value(raw),
+            sdc=round_value(abs(relative_change(direction * self._at(self.decision.sdc)))),
+        )
+
+    def verdict(self, look: int) -> Verdict:
+        """The whole verdict, given at this look."""
+        word, estimate = word_of(self.decision, self.g), self.estimate()
+        headline = change_line(estimate, self.rule.margin, self._against())
+        return Verdict(
+            *self.key,
+            word,
+            headline,
+            self._reason(word, estimate),
+            estimate,
+            self.rule.margin,
+            self._needs(word),
+            look,
+        )
+
+    def _against(self) -> str:
+        version = self.baseline.subject.get("sglang")
+        return f"baseline of {self.baseline.date}" + (f", sglang {version}" if version else "")
+
+    def _reason(self, word: Word, estimate: Estimate) -> str:
+        parts = [self._why(word)]
+        if estimate.relative and estimate.raw_change is not None:
+            parts.append(
+                f"the value itself moved {percent(estimate.raw_change)}, the other arms of the session with it"
+            )
+        if self.changes:
+            parts.append(f"under test: {changes_line(self.changes, SHOWN_CHANGES)}")
+        if self.aside:
+            parts.append(f"{self.aside} rounds set aside")
+        return "; ".join(parts)
+
+    def _why(self, word: Word) -> str:
+        d, margin = self.decision, f"{100 * self.rule.margin:g} %"
+        sessions = int(self._at(d.sessions))
+        if self._at(d.by_common) and word in ("regression", "improvement"):
+            return f"common to all arms ({percent(abs(relative_change(self._at(d.common))))[1:]}): the build or the machine"
+        if word in ("regression", "improvement"):
+            p = self._at(d.p_worse if word == "regression" else d.p_better)
+            return (
+                f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {sessions} baseline sessions"
+            )
+        if word == "pass":
+            return f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %), {sessions} baseline sessions"
+        if self._at(d.common_shift):
+            return f"common shift: all arms moved by about {percent(abs(relative_change(self._at(d.common))))[1:]}"
+        return f"neither a loss beyond {margin} nor its absence is shown, {sessions} baseline sessions"
+
+    def _needs(self, word: Word) -> str:
+        if word == "improvement":
+            return f"to make it the new level: python -m suite baseline promote {self.run_id}"
+        return settle(self.matrix, self.decision, self.g) if word == "inconclusive" else ""
