@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -32,14 +33,27 @@ def word_of(decision: Decision, g: int) -> Word:
 
 def changes_line(changes: Mapping[str, tuple[Scalar, Scalar]], shown: int | None = None) -> str:
     """`sglang 0.5.22 -> 0.5.23; attention_backend triton -> flashinfer`; with `shown`, the first few, shortened."""
-    texts = [f"{key} {_say(old, shown)} -> {_say(new, shown)}" for key, (old, new) in changes.items()]
+    pairs = {key: (_say(old), _say(new)) for key, (old, new) in changes.items()}
+    if shown is not None:
+        pairs = {key: _around_difference(old, new) for key, (old, new) in pairs.items()}
+    texts = [f"{key} {old} -> {new}" for key, (old, new) in pairs.items()]
     more = 0 if shown is None else len(texts) - shown
     return "; ".join(texts[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
-def _say(value: Scalar, shown: int | None) -> str:
-    text = "none" if value is None else str(value)
-    return text if shown is None or len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 3] + "..."
+def _say(value: Scalar) -> str:
+    return "none" if value is None else str(value)
+
+
+def _around_difference(old: str, new: str) -> tuple[str, str]:
+    """Two long texts cut to where they begin to differ."""
+    if max(len(old), len(new)) <= SHOWN_LENGTH:
+        return old, new
+    start = max(len(os.path.commonprefix([old, new])) - SHOWN_LENGTH // 4, 0)
+    cut = [text[start : start + SHOWN_LENGTH] for text in (old, new)]
+    before = "..." if start else ""
+    after = ["..." if start + SHOWN_LENGTH < len(text) else "" for text in (old, new)]
+    return before + cut[0] + after[0], before + cut[1] + after[1]
 
 
 def relative_change(log: float) -> float:
