@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -49,7 +49,8 @@ def _around_difference(old: str, new: str) -> tuple[str, str]:
     """Two long texts cut to where they begin to differ."""
     if max(len(old), len(new)) <= SHOWN_LENGTH:
         return old, new
-    start = max(len(os.path.commonprefix([old, new])) - SHOWN_LENGTH // 4, 0)
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    start = max(alike - SHOWN_LENGTH // 4, 0)
     cut = [text[start : start + SHOWN_LENGTH] for text in (old, new)]
     before = "..." if start else ""
     after = ["..." if start + SHOWN_LENGTH < len(text) else "" for text in (old, new)]
