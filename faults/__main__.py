@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
+
 from faults.checking import disturbed, said, shortcomings
 from faults.lines import LINES, Line
 from faults.playing import Run, play
-from suite.gate import BaselineStore, load_run
+from suite.gate import BaselineStore, Session, load_run
 
 SESSIONS = 5
 JUDGED = ("decode", "prefill", "acceptance", "speedup", "steptime", "configuration")
@@ -69,19 +71,25 @@ def _record(work: Path, jobs: int) -> Path:
     """Baselines of a sound simulator: some sessions, played as the faults will be and then stored one by one."""
     begun = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool:
-        runs = list(
-            pool.map(lambda n: play("", JUDGED, work / "none", work / f"session-{n}"), range(SESSIONS))
-        )
-    for number, run in enumerate(runs):
-        bad = [ended for ended in run.ended if ended.bad]
-        if bad or not run.ended:
-            why = bad[0].first_line if bad else run.printed[-2000:]
-            sys.exit(f"a sound simulator must pass before faults are tried; session {number + 1}: {why}")
+        sessions = list(pool.map(lambda number: _session(work, number), range(SESSIONS)))
     store = BaselineStore(work / "baselines", target="simulator")
-    for path in sorted(work.glob("session-*/results/*/run.json")):
-        store.record(load_run(path.parent))
+    for number, session in enumerate(sessions):  # two that began in the same second go by the same name
+        store.record(msgspec.structs.replace(session, run_id=f"{session.run_id}-{number}"))
     print(f"{SESSIONS} sessions recorded in {time.monotonic() - begun:.0f} s", flush=True)
     return work / "baselines"
+
+
+def _session(work: Path, number: int) -> Session:
+    """What a sound simulator measures; a run that this machine disturbed is played again."""
+    why = ""
+    for attempt in range(ATTEMPTS):
+        folder = work / f"session-{number + 1}-{attempt + 1}"
+        run = play("", JUDGED, work / "none", folder)
+        bad = [ended.first_line for ended in run.ended if ended.bad]
+        if run.ended and not bad:
+            return load_run(next((folder / "results").glob("*/run.json")).parent)
+        why = bad[0] if bad else run.printed[-2000:]
+    sys.exit(f"a sound simulator must pass before faults are tried; session {number + 1}: {why}")
 
 
 def _played(line: Line, baselines: Path, work: Path) -> Run:

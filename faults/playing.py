@@ -66,7 +66,7 @@ def play(fault: str, kinds: Sequence[str], baselines: Path, work: Path, options:
     """
     work.mkdir(parents=True, exist_ok=True)
     record = work / "record.jsonl"
-    selected = f"perf and ({' or '.join(kinds)})" if kinds else "perf"
+    selected = f"perf and ({' or '.join(kinds)})" + ("" if "spellings" in kinds else " and not spellings")
     command = [
         *(
             sys.executable,

@@ -101,7 +101,12 @@ class Answers:
             self._served.endpoint,
             asked,
             ClosedLoop(1, self._prompts),
-            sampling=Sampling(self._max_tokens, temperature=0.0, ignore_eos=True),
+            sampling=Sampling(
+                self._max_tokens,
+                temperature=0.0,
+                ignore_eos=True,
+                chat_template_kwargs={"enable_thinking": False},
+            ),
             timeout_s=limits.request_s,
             stall_s=limits.stall_s,
             keep_text=True,

@@ -73,7 +73,9 @@ def of_tokens(
     differ from their first words on, from one another and from those that were counted: none is in a prefix cache. Raises LoadError if the server refuses (context too short) or cannot be hit.
     """
     made = []
-    chars = tokens * 4
+    chars = (
+        tokens  # no tokenizer needs more tokens than characters of English: the first count fits any context
+    )
     for number in range(prompts):
         prompt, chars = _fit(endpoint, tokens, chars, tolerance, seed * 1_000_003 + number)
         made.append(prompt)
