@@ -104,6 +104,11 @@ class _Forwards(asyncssh.SSHServer):
         return True
 
 
+async def _closed(acceptor: asyncssh.SSHAcceptor) -> None:
+    acceptor.close()
+    await acceptor.wait_closed()
+
+
 @contextlib.contextmanager
 def pure_python(directory: Path) -> Iterator[SSHServer]:
     """asyncssh's server, in a thread: commands go through /bin/sh as sshd would put them."""
@@ -137,6 +142,6 @@ def pure_python(directory: Path) -> Iterator[SSHServer]:
     try:
         yield SSHServer(directory, port, None)
     finally:
-        loop.call_soon_threadsafe(acceptor.close)
+        asyncio.run_coroutine_threadsafe(_closed(acceptor), loop).result(20)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
