@@ -184,7 +184,7 @@ LINES: tuple[Line, ...] = (
     ),
     Line(
         "collapse-when-full",
-        (Says("acceptance_holds_in_a_full_cache", BROKEN, r"acceptance length falls to"),),
+        (Says("acceptance_holds_in_a_full_cache", BROKEN, r"acceptance collapses in a full cache"),),
         kinds=(*CORE, "steadiness"),
         keyword="not speed_holds and not hang_up",
     ),

@@ -113,16 +113,27 @@ class Steady:
                 f"{len(faults)} of {len(self.round.requests)} requests failed; the first: {faults[0].fault}"
             )
 
-    def must_accept(self, floor: float) -> None:
-        """Assert that acceptance length stays above ``floor`` in the lowest window, and not only in the mean."""
-        known = [w for w in self.windows if w.acceptance_length is not None]
-        if not known:
+    @property
+    def acceptance_length(self) -> float | None:
+        """Over the whole run; ``None`` if no answer tells."""
+        return _acceptance(self.round.ok)
+
+    def must_accept_like(self, alone: Steady) -> None:
+        """Assert that acceptance length is as on the same server with room to spare.
+
+        Args:
+            alone: the same workload with one client, whose cache is all but empty.
+
+        Raises:
+            BrokenPromise: it is lower by more than a tenth, or one of the two is unknown.
+        """
+        free, full = alone.acceptance_length, self.acceptance_length
+        if free is None or full is None:
             raise BrokenPromise("acceptance length unknown: no answer reports speculative work")
-        lowest = min(known, key=lambda w: w.acceptance_length or 0.0)
-        if (lowest.acceptance_length or 0.0) < floor:
+        if full < free * (1 - FADE):
             raise BrokenPromise(
-                f"acceptance length falls to {lowest.acceptance_length:.3f} {lowest.start_s:.0f} to {lowest.end_s:.0f} s "
-                f"into the run, below the floor of {floor:g}\n{self}"
+                f"acceptance collapses in a full cache: acceptance length {full:.3f}, with one client {free:.3f} "
+                f"({full / free - 1:+.0%})\n{self}"
             )
 
     def __str__(self) -> str:

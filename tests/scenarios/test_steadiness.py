@@ -62,12 +62,22 @@ def test_a_run_that_only_gets_faster_never_fades(values):
     assert told is None or "fades" not in told
 
 
-def test_the_lowest_window_is_held_against_the_floor_and_not_the_mean():
-    records = [_record([0.1], [1], n + 0.5, correct=0 if n == 2 else 25, steps=10) for n in range(4)]
-    run = Steady(_round(*records), windows(_round(*records), 4.0, count=4))
-    with pytest.raises(BrokenPromise, match=r"falls to 1\.000 2 to 3 s into the run"):
-        run.must_accept(1.2)
-    run.must_accept(1.0)
+def _run(correct: int) -> Steady:
+    round_ = _round(*(_record([0.1], [1], n + 0.5, correct=correct, steps=10) for n in range(4)))
+    return Steady(round_, windows(round_, 4.0, count=4))
+
+
+def test_a_full_cache_is_held_against_the_same_server_with_room_to_spare():
+    alone = _run(correct=20)
+    _run(correct=18).must_accept_like(alone)
+    with pytest.raises(BrokenPromise, match=r"acceptance length 2\.000, with one client 3\.000 \(-33%\)"):
+        _run(correct=10).must_accept_like(alone)
+
+
+def test_unknown_acceptance_is_never_as_good():
+    silent = _round(_record([0.1], [1], 0.5))
+    with pytest.raises(BrokenPromise, match="unknown"):
+        Steady(silent, []).must_accept_like(_run(correct=20))
 
 
 class _Counters:
