@@ -296,7 +296,7 @@ def _print_round(round_: Round, slo: metrics.SLO | None) -> None:
         rest = "".join(_cell(values.get(f"{name}.{tail}")) for tail in ("mean", "p90", "p99"))
         print(f"{name:<24}{value.unit:<13}{_cell(value)}{rest}".rstrip())
     told = metrics.acceptance(round_)
-    if told.per_position:
+    if told.length is not None:
         shares = "  ".join(f"{i + 1}: {share:.3f}" for i, share in enumerate(told.per_position))
         print(f"{'accepted by position':<37}  {shares}")
     print(_health_line(round_))

@@ -195,7 +195,7 @@ def summarize(round_: Round, slo: SLO | None = None, speculative: bool | None = 
     values["acceptance_length"] = _acceptance_value(acceptance(round_))
     values["tokens_per_chunk"] = _tokens_per_chunk(good)
     values["cached_prompt_tokens"] = _cached(good)
-    values["step_s"] = _step(values["tpot_s"], values["acceptance_length"], good, speculative)
+    values["step_s"] = _step(values["tpot_s"], good, speculative)
     return values
 
 
@@ -332,22 +332,16 @@ def _cached(good: Sequence[RequestRecord]) -> Value:
     return _value("cached_prompt_tokens", float(sum(known)), detail={"requests": len(known)})
 
 
-def _step(tpot: Value, length: Value, good: Sequence[RequestRecord], speculative: bool | None) -> Value:
+def _step(tpot: Value, good: Sequence[RequestRecord], speculative: bool | None) -> Value:
     if tpot.value is None:
         return _value("step_s", None, tpot.reason)
     if speculative is False:
         return _value("step_s", tpot.value)
-    if length.value is None:
-        return _value("step_s", None, f"needs the acceptance length: {length.reason}")
-    spans = [(tpot_s(r), r.spec) for r in good]
-    steps = [
-        t * (1 + s.correct_drafts / s.verify_steps)
-        for t, s in spans
-        if t is not None and s and s.verify_steps
-    ]
-    return _value(
-        "step_s", float(np.median(steps)) if steps else None, None if steps else "no request tells it"
-    )
+    if any(r.spec is None or not r.spec.verify_steps for r in good):
+        return _value("step_s", None, f"needs the tokens of a step, which are {NOT_REPORTED}")
+    spans = ((tpot_s(r), r.spec) for r in good)
+    steps = [t * (1 + s.correct_drafts / s.verify_steps) for t, s in spans if t is not None and s is not None]
+    return _value("step_s", float(np.median(steps)))
 
 
 def _distribution(name: str, seen: NDArray[np.float64], why_empty: str) -> dict[str, Value]:

@@ -213,7 +213,9 @@ def test_step_time_is_time_per_token_times_tokens_per_step() -> None:
     on = record([(1.5, 2), (2.0, 5), (3.0, 8)], spec=SpecDetails(2, 4, 6, (0, 1, 0, 1)))
     assert metrics.summarize(round_of(on))["step_s"].value == pytest.approx(0.25 * 3)
     assert metrics.summarize(round_of(THREE), speculative=False)["step_s"].value == 0.25
-    assert "needs the acceptance length" in (metrics.summarize(round_of(THREE))["step_s"].reason or "")
+    assert "needs the tokens of a step" in (metrics.summarize(round_of(THREE))["step_s"].reason or "")
+    random = round_of(on, acceptance_meaningful=False)  # step time is what random tokens are for
+    assert metrics.summarize(random)["step_s"].value == pytest.approx(0.25 * 3)
 
 
 def test_speedup() -> None:
