@@ -48,7 +48,7 @@ class ProcessLaunch(_Table):
 
     ``python`` may be ``{python}``, the interpreter that runs this suite. ``wrapper`` stands before it
     (``["numactl", "--cpunodebind=0"]``). ``cwd`` defaults to the directory of ``suite.toml`` on this
-    machine and to the login directory over SSH.
+    machine and to the login directory over SSH; ``{suite}`` in it is the former.
     """
 
     kind: Literal["process"] = "process"
@@ -206,6 +206,7 @@ class Target(_Table):
 
     name: str = ""
     description: str = ""
+    like: str = ""
     host: str = "local"
     nodes: list[str] = []
     model: str
@@ -294,7 +295,10 @@ class Suite(_Table):
         for group in ("hosts", "arms", "targets"):
             data[group] = _named(data.get(group, {}))
         if isinstance(data["targets"], dict):
-            data["targets"] = {name: _with_shared(table, data) for name, table in data["targets"].items()}
+            alike = {name: _like(table, data["targets"]) for name, table in data["targets"].items()}
+            data["targets"] = {
+                name: _placed(_with_shared(table, data), data) for name, table in alike.items()
+            }
         return data
 
     def target(self, name: str | None = None) -> Target:
@@ -336,6 +340,28 @@ def _named(tables: Any) -> Any:
     return {
         name: {**table, "name": name} if isinstance(table, dict) else table for name, table in tables.items()
     }
+
+
+def _like(target: Any, targets: Mapping[str, Any]) -> Any:
+    """A target that says ``like = "OTHER"`` is that one with its own keys laid over it."""
+    if not isinstance(target, dict) or not isinstance(target.get("like"), str):
+        return target
+    base = targets.get(target["like"])
+    if base is None:
+        raise ConfigError(
+            f"[targets.{target['name']}] key 'like': {target['like']!r} is not among "
+            f"[targets]{_nearest(target['like'], targets)}"
+        )
+    return _overlaid(base, target)
+
+
+def _placed(target: Any, whole: Mapping[str, Any]) -> Any:
+    """``{suite}`` in a launch's ``cwd`` is the directory of this file, for a host that sees the same files."""
+    launch = target.get("launch") if isinstance(target, dict) else None
+    if not isinstance(launch, dict) or not isinstance(launch.get("cwd"), str):
+        return target
+    directory = str(Path(whole["path"]).resolve().parent)
+    return {**target, "launch": {**launch, "cwd": launch["cwd"].replace("{suite}", directory)}}
 
 
 def _with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
@@ -405,6 +431,8 @@ def parse(data: Mapping[str, Any], path: Path) -> Suite:
         raise ConfigError(f"{path}: unknown key 'path'")
     try:
         suite = Suite.model_validate({**data, "path": path})
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     except ValidationError as error:
         raise ConfigError("\n".join(_sentences(error, path))) from None
     suite.target()

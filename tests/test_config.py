@@ -158,3 +158,17 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused_in_words(data):
         config.parse(data, WHERE)
     except ConfigError as error:
         assert str(error).startswith("suite.toml")
+
+
+def test_a_target_like_another_differs_only_in_what_it_says():
+    suite = parsed(
+        SMALL + "[targets.twin]\nlike = 'box'\nhost = 'far'\nflags = { tp = 4 }\n[hosts.far]\nssh = 'far'"
+    )
+    twin, box = suite.target("twin"), suite.target("box")
+    assert twin.model == box.model
+    assert twin.base_flags() == box.base_flags().merge({"tp-size": 4})
+    assert (twin.name, twin.host) == ("twin", "far")
+
+
+def test_like_nobody_suggests_the_nearest():
+    assert "did you mean 'box'" in refusal(SMALL + "[targets.twin]\nlike = 'bxo'")

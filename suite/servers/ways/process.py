@@ -18,8 +18,7 @@ class ProcessWay:
 
     def __init__(self, launch: ProcessLaunch, suite_directory: Path, local: bool) -> None:
         self._words = [*launch.wrapper, launch.interpreter, "-m", launch.module]
-        # {suite}: the directory of suite.toml, for a host that sees the same files
-        self._cwd = launch.cwd.replace("{suite}", str(suite_directory)) if launch.cwd else None
+        self._cwd = launch.cwd
         if local:
             self._cwd = str(suite_directory / (self._cwd or "."))
 
