@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from faults.checking import disturbed, said, shortcomings
-from faults.lines import LINES, Line
+from faults.lines import LINES, REAL, Line
 from faults.playing import Run, play
 from suite.gate import BaselineStore, Session, load_run
 
@@ -43,11 +43,13 @@ SHORT = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Record baselines, play every line, print the matrix."""
     options = _options(argv)
-    chosen = [line for line in LINES if not options.only or any(word in line.name for word in options.only)]
+    lines = REAL if options.real else LINES
+    chosen = [line for line in lines if not options.only or any(word in line.name for word in options.only)]
     work = Path(options.keep or tempfile.mkdtemp(prefix="faults-"))
     try:
-        baselines = Path(options.baselines) if options.baselines else _record(work, options.jobs)
-        with ThreadPoolExecutor(options.jobs) as pool:
+        given = options.baselines or (work / "none" if options.real else None)
+        baselines = Path(given) if given else _record(work, options.jobs)
+        with ThreadPoolExecutor(1 if options.real else options.jobs) as pool:
             runs = list(pool.map(lambda line: _played(line, baselines, work), chosen))
         bad = _print(chosen, runs)
     finally:
@@ -63,6 +65,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--keep", metavar="DIR", help="keep what the runs leave behind")
     parser.add_argument(
         "--baselines", metavar="DIR", help="judge against these instead of recording some first"
+    )
+    parser.add_argument(
+        "--real", action="store_true", help="the few lines of genuine SGLang on the CPU instead"
     )
     return parser.parse_args(argv)
 
@@ -93,10 +98,10 @@ def _session(work: Path, number: int) -> Session:
 
 
 def _played(line: Line, baselines: Path, work: Path) -> Run:
-    keyword = ("-k", line.keyword) if line.keyword else ()
+    options = (*line.options, *(("-k", line.keyword) if line.keyword else ()))
     folder = "".join(letter if letter.isalnum() else "-" for letter in line.name)
     for attempt in range(ATTEMPTS):
-        run = play(line.fault, line.kinds, baselines, work / f"{folder}-{attempt + 1}", keyword)
+        run = play(line.fault, line.kinds, baselines, work / f"{folder}-{attempt + 1}", options, line.target)
         if not shortcomings(line, run) or not disturbed(run):
             break
     print(

@@ -29,6 +29,7 @@ class Line:
 
     must: what must be said. also: scenarios that may fail beside, for the same reason; all others must not fail.
     never: words that no scenario may use. kinds: the markers to select. finding: what a table must show.
+    target and options: where to play it and what else to tell pytest, for faults that are not the simulator's.
     """
 
     fault: str
@@ -38,6 +39,8 @@ class Line:
     kinds: tuple[str, ...] = CORE
     keyword: str = ""
     finding: str = ""
+    target: str = "simulator"
+    options: tuple[str, ...] = ()
     title: str = field(default="")
 
     @property
@@ -323,3 +326,25 @@ LINES: tuple[Line, ...] = (
     _dies("crash-after", r"ServerDied", "decode_throughput"),
     _dies("gpu-lost", r"GPU", "decode_throughput"),
 )
+
+
+REAL: tuple[Line, ...] = (
+    Line(
+        "", kinds=("activation", "acceptance"), target="sglang-cpu", title="real SGLang, a sound checkpoint"
+    ),
+    Line(
+        "",
+        (
+            Says(
+                "mtp_is_on_when_asked_for", BROKEN, r"MTP is on, but (all but )?dead: acceptance length 1\.0"
+            ),
+            Says("acceptance_length", BROKEN, r"acceptance length 1\.\d+ is below the floor"),
+        ),
+        ("acceptance_by_context",),
+        kinds=("activation", "acceptance"),
+        target="sglang-cpu",
+        options=("--flag=model-path=.sglang-cpu/checkpoints/qwen3_5_moe_vl-dead-draft",),
+        title="real SGLang, MTP head of random weights",
+    ),
+)
+"""Lines of a genuine SGLang on the CPU (`python tests/sglang_cpu/install.py` first), played with `--real`."""

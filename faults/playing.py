@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 400.0
+BUDGETS = {"simulator": "matrix", "sglang-cpu": "quick"}
 BAD = frozenset(
     {
         "regression",
@@ -56,8 +57,15 @@ class Run:
     printed: str
 
 
-def play(fault: str, kinds: Sequence[str], baselines: Path, work: Path, options: Sequence[str] = ()) -> Run:
-    """Run the scenarios of ``kinds`` on the simulator with ``fault`` (empty: none).
+def play(
+    fault: str,
+    kinds: Sequence[str],
+    baselines: Path,
+    work: Path,
+    options: Sequence[str] = (),
+    target: str = "simulator",
+) -> Run:
+    """Run the scenarios of ``kinds`` on the simulator with ``fault`` (empty: none), or on another target as it is.
 
     Args:
         baselines: the directory of baselines to judge against, or to record into.

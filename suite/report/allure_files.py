@@ -40,6 +40,7 @@ KINDS = (
     "backends",
     "startup",
     "steptime",
+    "log",
     "configuration",
 )
 """Markers of the kinds of scenario: the features of the report."""
