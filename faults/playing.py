@@ -89,8 +89,8 @@ def play(
             "no:cacheprovider",
         ),
         *(
-            "--target=simulator",
-            "--budget=matrix",
+            f"--target={target}",
+            f"--budget={BUDGETS[target]}",
             f"--baselines={baselines}",
             f"--results={work / 'results'}",
         ),
