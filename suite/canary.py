@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.load import ClosedLoop, Prompt, RequestRecord, Sampling, Workload, play
@@ -14,6 +14,7 @@ from suite.served import Served
 MAX_TOKENS = 96
 CLIENTS = 2
 SHOWN = 3
+NEAR_TIE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,17 @@ def _object_in(answer: str) -> object:
 
 
 class Canary:
-    """Puts the questions to a server."""
+    """Puts the questions to a server.
 
-    def __init__(self, served: Served, count: int) -> None:
+    Args:
+        count: how many questions.
+        noted: scores by arm, kept for the whole run.
+    """
+
+    def __init__(self, served: Served, count: int, noted: dict[str, Score]) -> None:
         self._served = served
         self._count = count
+        self._noted = noted
 
     def ask(self) -> Score:
         """Ask all questions, greedily and without thinking, and score the answers.
@@ -146,19 +153,34 @@ class Canary:
         return score(asked, [_text(record) for record in sorted(answers.requests, key=lambda r: r.index)])
 
     def must_be_right(self, floor: float) -> Score:
-        """Assert that at least ``floor`` of the answers are right.
+        """Assert that at least ``floor`` of the answers are right, and as many as in the other arms of this run.
 
         Raises:
             BrokenPromise: fewer are; the text shows some of the wrong answers.
         """
-        found = self.ask()
+        found = self._noted[self._served.slot.arm] = self.ask()
         if found.share < floor:
             shown = "\n".join(f"  asked: {q.text}\n  answer: {a[:120]!r}" for q, a in found.wrong[:SHOWN])
             raise BrokenPromise(
                 f"wrong answers: {found.right} of {found.asked} canary questions right, at least {floor:.0%} must be "
                 f"(wrong: {found.by_kind()}). Speed and acceptance of such a server mean nothing\n{shown}"
             )
+        if worse := fallen(self._served.slot.arm, self._noted):
+            raise BrokenPromise(worse)
         return found
+
+
+def fallen(arm: str, scores: Mapping[str, Score]) -> str | None:
+    """How an arm answers fewer questions than another, in words; one question more or less is a near tie."""
+    mine = scores[arm]
+    better = {name: score for name, score in scores.items() if score.right > mine.right + NEAR_TIE}
+    if not better:
+        return None
+    best = max(better, key=lambda name: better[name].right)
+    return (
+        f"answers got worse: {mine.right} of {mine.asked} canary questions right, in {best} {better[best].right} "
+        f"(wrong: {mine.by_kind()})"
+    )
 
 
 def _text(record: RequestRecord) -> str | None:

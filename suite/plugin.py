@@ -12,7 +12,7 @@ import pytest
 
 from suite import crossover
 from suite import settings as suite_settings
-from suite.canary import Canary
+from suite.canary import Canary, Score
 from suite.collection import (
     Arranged,
     SeriesId,
@@ -101,6 +101,7 @@ class PerfPlugin:
         self.only_retry = False
         self.tables = Tables()
         self.noted: dict[str, Mapping[str, Answer]] = {}
+        self.scores: dict[str, Score] = {}
         self._run: Run | None = None
 
     @cached_property
@@ -338,7 +339,8 @@ def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launchin
 @pytest.fixture
 def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
     """Questions with checkable answers, for this server."""
-    return Canary(server, _plugin(request).settings.sizes.canary_questions)
+    plugin = _plugin(request)
+    return Canary(server, plugin.settings.sizes.canary_questions, plugin.scores)
 
 
 @pytest.fixture
@@ -407,6 +409,6 @@ def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) 
     return Trial(
         launching,
         target,
-        canary=lambda served: Canary(served, questions),
+        canary=lambda served: Canary(served, questions, {}),
         measure=lambda served: _measure_of(request, served),
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.canary import questions, score
+from suite.canary import Score, fallen, questions, score
 
 
 def _of(kind: str):
@@ -46,6 +46,15 @@ def test_the_same_questions_every_time_and_four_kinds_in_turn():
     assert [q.text for q in questions(24)] == [q.text for q in questions(24)]
     assert [q.kind for q in questions(5)] == ["arithmetic", "copying", "JSON", "counting", "arithmetic"]
     assert len({q.text for q in questions(24)}) == 24
+
+
+def test_an_arm_that_answers_fewer_than_another_has_fallen_and_one_question_is_a_tie():
+    scores = {"mtp-off": Score(24, 24), "mtp-on": Score(22, 24), "x": Score(23, 24)}
+    assert fallen("mtp-on", scores).startswith(
+        "answers got worse: 22 of 24 canary questions right, in mtp-off 24"
+    )
+    assert fallen("x", scores) is None
+    assert fallen("mtp-off", scores) is None
 
 
 @given(st.integers(1, 24), st.data())
