@@ -50,8 +50,8 @@ class Arrivals:
 class Ticket:
     """One request's place on the starting line.
 
-    The openai package needs about a millisecond to build a request. It does so ahead of time; the transport then
-    waits here, connection in hand, until `gate` opens, and stamps `started` as it writes.
+    The openai package needs some 0.4 ms to build a request. It does so ahead of time; the transport then waits
+    here, connection in hand, until `gate` opens, and stamps `started` as it writes.
     """
 
     __slots__ = ("arrivals", "gate", "parked", "started")

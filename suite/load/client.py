@@ -30,10 +30,9 @@ class Client:
         if self._stamping is not None:
             http = httpx2.AsyncClient(transport=self._stamping, timeout=timeout, trust_env=False)
         else:
-            limits = httpx2.Limits(
-                max_connections=0, keepalive_expiry=2.0
-            )  # 0: aiohttp's "no limit"; None is 100
-            http = _PublicClient(timeout=timeout, limits=limits)
+            # max_connections: aiohttp reads 0 as no limit, and None would leave it at its default of 100
+            limits = httpx2.Limits(max_connections=0, keepalive_expiry=2.0)
+            http = _PublicClient(timeout=timeout, limits=limits, follow_redirects=False)
         self._openai = openai.AsyncOpenAI(
             base_url=endpoint.v1_url,
             api_key=endpoint.api_key or "none",
@@ -186,18 +185,20 @@ async def _receive(response: httpx2.Response, ticket: Ticket) -> Fault | None:
 
 def _connection_fault(error: Exception) -> Fault:
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) and error.__cause__ else error
+    said, kind = str(cause) or type(cause).__name__, FaultKind.reset
     if isinstance(
         cause.__cause__, aiohttp.ClientConnectionError
-    ):  # mapped to a connect error whatever it was
-        connecting = isinstance(cause.__cause__, aiohttp.ClientConnectorError)
-        return Fault(
-            FaultKind.refused if connecting else FaultKind.reset, str(cause) or "disconnected", at_s=clock()
+    ):  # its httpx name is a connect error, whatever it was
+        kind = (
+            FaultKind.refused
+            if isinstance(cause.__cause__, aiohttp.ClientConnectorError)
+            else FaultKind.reset
         )
-    if isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)):
-        return Fault(FaultKind.refused, str(cause) or type(cause).__name__, at_s=clock())
-    if isinstance(cause, httpx2.TimeoutException):
-        return Fault(FaultKind.timed_out, str(cause) or type(cause).__name__, at_s=clock())
-    return Fault(FaultKind.reset, str(cause) or type(cause).__name__, at_s=clock())
+    elif isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)):
+        kind = FaultKind.refused
+    elif isinstance(cause, httpx2.TimeoutException):
+        kind = FaultKind.timed_out
+    return Fault(kind, said, at_s=clock())
 
 
 def _server_message(error: openai.APIStatusError) -> str:
