@@ -32,13 +32,13 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.base_url)
-        if "@" not in self.base_url and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise LoadError(
-                f"{self.base_url!r} is no server's address; expected something like http://127.0.0.1:30000"
-            )
         if "@" in self.base_url:
             raise LoadError(
                 "credentials do not belong into a server's address: give them as api_key or as a header"
+            )
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise LoadError(
+                f"{self.base_url!r} is no server's address; expected something like http://127.0.0.1:30000"
             )
         if self.transport == "stamping" and not (AVAILABLE and parts.scheme == "http"):
             raise LoadError('transport "stamping" is for plain http on Linux only; use "auto" or "public"')
