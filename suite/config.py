@@ -202,6 +202,8 @@ class Target(_Table):
     often, in a token, greedy answers with and without MTP may part. ``backends`` lists values to try of a flag;
     each makes an arm ``FLAG.VALUE`` out of ``mtp-on``. ``known`` are scenarios (functions, without ``test_``) that
     are known to fail here, with the reason; one that passes after all fails the run until its line is deleted.
+    ``tolerate`` names reasons of invalidity that this target is known for and that do not count here; ``like``
+    another target whose table this one changes.
     """
 
     name: str = ""
@@ -224,6 +226,7 @@ class Target(_Table):
     divergence_ceiling: float = Field(default=0.01, ge=0, le=1)
     timeouts: Timeouts = Timeouts()
     client: ClientLimits = ClientLimits()
+    tolerate: list[str] = []
     arms: dict[Name, Arm] = {}
     default_budget: str = "quick"
     budgets: dict[Name, Sizes] = {}

@@ -347,6 +347,8 @@ class Measure:
         tpot_s = [values["tpot_s"].value for values in played.values]
         if long_enough and (warming := still_warming(tpot_s)):
             played.invalid.append(Invalid("not_warmed_up", warming))
+        tolerated = self._run.target.tolerate
+        played.invalid = [reason for reason in played.invalid if reason.name not in tolerated]
 
     def _speculation_asked(self) -> str | None:
         wished = {
