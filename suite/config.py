@@ -194,6 +194,18 @@ class Gate(_Table):
     arms: dict[Name, dict[str, MetricChange]] = {}
 
 
+Tolerable: TypeAlias = Literal[
+    "not_warmed_up",
+    "client_saturated",
+    "unequal_output_lengths",
+    "cached_prompt_tokens",
+    "clocks_throttled",
+    "power_capped",
+    "foreign_processes",
+]
+"""Reasons of invalidity that a person may know of and decide to live with on a target."""
+
+
 class Target(_Table):
     """A place and a model: host, how to launch, checkpoint, base flags, environment, arms.
 
@@ -226,7 +238,7 @@ class Target(_Table):
     divergence_ceiling: float = Field(default=0.01, ge=0, le=1)
     timeouts: Timeouts = Timeouts()
     client: ClientLimits = ClientLimits()
-    tolerate: list[str] = []
+    tolerate: list[Tolerable] = []
     arms: dict[Name, Arm] = {}
     default_budget: str = "quick"
     budgets: dict[Name, Sizes] = {}
