@@ -1,0 +1,128 @@
+"""Which items a budget, a target's arms and its known failures make of a scenario."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFIG = """
+default_target = "toy"
+
+[arms.mtp-off]
+[arms.mtp-on]
+flags = { speculative-algorithm = "NEXTN" }
+[arms.mtp-depth-1]
+[arms.mtp-depth-2]
+
+[budgets.quick]
+scenarios = ["decode", "depth", "acceptance"]
+concurrencies = [1, 4]
+contexts = []
+launches = 2
+
+[budgets.small]
+scenarios = ["decode"]
+
+[targets.toy]
+model = "nowhere"
+backends = { moe-runner-backend = ["triton"] }
+known = { broken_here = "SGLang 0.0 cannot" }
+"""
+
+SCENARIOS = """
+import pytest
+pytestmark = pytest.mark.perf
+
+@pytest.mark.decode
+@pytest.mark.arms("mtp-off", "mtp-on")
+def test_decode(arm, launch, concurrency): pass
+
+@pytest.mark.depth
+@pytest.mark.once
+@pytest.mark.arms("mtp-depth-*")
+def test_depth(arm, launch): pass
+
+@pytest.mark.backends
+@pytest.mark.arms("*-backend.*")
+def test_backend(arm, launch): pass
+
+@pytest.mark.acceptance
+@pytest.mark.arms("mtp-on")
+def test_by_context(arm, launch, context): pass
+
+@pytest.mark.decode
+@pytest.mark.once
+@pytest.mark.arms("mtp-elsewhere")
+def test_elsewhere(arm, launch): pass
+
+@pytest.mark.decode
+@pytest.mark.once
+@pytest.mark.arms("mtp-on")
+def test_broken_here(arm, launch): assert False
+"""
+
+
+@pytest.fixture
+def run(pytester):
+    pytester.makefile(".toml", suite=CONFIG)
+    pytester.makepyfile(test_it=SCENARIOS)
+
+    def go(*options):
+        return pytester.runpytest("-p", "suite.plugin", "-p", "no:cacheprovider", "-m", "perf", *options)
+
+    return go
+
+
+def _items(result) -> list[str]:
+    return [line.split("::")[1] for line in result.outlines if "::" in line]
+
+
+def test_arms_sizes_and_launches_make_items_in_launch_order(run):
+    items = [item for item in _items(run("--collect-only", "-q")) if item.startswith("test_decode")]
+    assert items == [
+        "test_decode[mtp-off-c1-launch1]",
+        "test_decode[mtp-off-c4-launch1]",
+        "test_decode[mtp-on-c1-launch1]",
+        "test_decode[mtp-on-c4-launch1]",
+        "test_decode[mtp-on-c1-launch2]",
+        "test_decode[mtp-on-c4-launch2]",
+        "test_decode[mtp-off-c1-launch2]",
+        "test_decode[mtp-off-c4-launch2]",
+    ]
+
+
+def test_a_star_stands_for_every_arm_that_fits_and_once_is_one_launch(run):
+    items = [item for item in _items(run("--collect-only", "-q")) if item.startswith("test_depth")]
+    assert items == ["test_depth[mtp-depth-1-launch1]", "test_depth[mtp-depth-2-launch1]"]
+
+
+def test_what_a_budget_leaves_out_is_counted_and_said(run):
+    result = run("--collect-only")
+    result.stdout.fnmatch_lines(
+        ["budget quick leaves out scenarios: 1 backends, 1 acceptance (see --budget)"]
+    )
+    assert not any("test_by_context" in line or "test_backend" in line for line in result.outlines)
+
+
+def test_another_budget_holds_other_kinds(run):
+    names = {item.split("[")[0] for item in _items(run("--collect-only", "-q", "--budget=small"))}
+    assert names == {"test_decode", "test_elsewhere", "test_broken_here"}
+
+
+def test_an_arm_that_the_target_lacks_is_skipped_with_where_to_write_it(run):
+    result = run("-k", "elsewhere", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        ["*target 'toy' has no arm 'mtp-elsewhere'; add ?targets.toy.arms.mtp-elsewhere?*"]
+    )
+
+
+def test_a_known_failure_is_expected_with_its_reason(run):
+    result = run("-k", "broken_here", "-rx")
+    result.assert_outcomes(xfailed=1)
+    result.stdout.fnmatch_lines(["*known: SGLang 0.0 cannot*"])
+
+
+def test_a_known_failure_that_passes_fails_the_run(run, pytester):
+    pytester.makepyfile(test_it=SCENARIOS.replace("assert False", "pass"))
+    result = run("-k", "broken_here")
+    result.assert_outcomes(failed=1)
