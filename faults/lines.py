@@ -242,7 +242,7 @@ LINES: tuple[Line, ...] = (
     Line("warmup-slow", kinds=("activation", "decode", "acceptance")),
     Line(
         "decay",
-        (Says("speed_holds", BROKEN, r"output tokens/s fades"),),
+        (Says("speed_holds", BROKEN, r"(output tokens/s|acceptance length) fades"),),
         kinds=("activation", "steadiness"),
         keyword="not full_cache and not hang_up",
     ),

@@ -213,6 +213,7 @@ class Measure:
             sampling=Sampling(max_tokens=max_tokens, temperature=0.0, ignore_eos=True),
             timeout_s=self._run.target.timeouts.request_s,
             stall_s=self._run.target.timeouts.stall_s,
+            limits=ClientLimits(**self._run.target.client.model_dump()),
             progress=lambda p: self._run.progress.passing(
                 _progress_line(f"{self._served.slot}: long run", p)
             ),

@@ -10,11 +10,12 @@ from statistics import median
 import numpy as np
 
 from suite.load import RequestRecord, Round
-from suite.outcomes import BrokenPromise
+from suite.outcomes import BrokenPromise, InvalidMeasurement
 from suite.probes.server import Counters
 
-WINDOWS = 6
-"""The first holds the start, when all clients prefill at once, and is not compared."""
+WINDOWS = 8
+LEAD_IN = 2
+"""Windows that hold the start, when all clients connect and prefill at once, and are not compared."""
 
 FADE = 0.10
 """Last window against the first: a server that loses a tenth within minutes has lost half within the day."""
@@ -69,15 +70,13 @@ def _acceptance(records: Iterable[RequestRecord]) -> float | None:
 
 
 def unsteady(values: Sequence[float | None], what: str) -> str | None:
-    """How a series of windows fades or dips, in words, the first window left out; ``None`` if it holds."""
-    known = [value for value in values[1:] if value is not None]
+    """How a series of windows fades or dips, in words, the lead-in left out; ``None`` if it holds."""
+    known = [value for value in values[LEAD_IN:] if value is not None]
     if len(known) < 3:
         return None
     first, last, lowest, middle = known[0], known[-1], min(known), median(known)
     if last < first * (1 - FADE):
-        return (
-            f"{what} fades: {first:.4g} in the first window, {last:.4g} in the last ({last / first - 1:+.0%})"
-        )
+        return f"{what} fades: {first:.4g} at first, {last:.4g} in the last window ({last / first - 1:+.0%})"
     if lowest < middle * (1 - DIP):
         return f"{what} dips: {lowest:.4g} in the lowest window, {middle:.4g} in the median one ({lowest / middle - 1:+.0%})"
     return None
@@ -95,8 +94,13 @@ class Steady:
 
         Raises:
             BrokenPromise: one of them does.
+            InvalidMeasurement: the client itself was late, so that dips may be its own.
         """
         self.must_all_be_answered()
+        if self.round.client.saturated:
+            raise InvalidMeasurement(
+                f"client_saturated ({self.round.client.reason}): its own pauses look like the server's"
+            )
         found = [
             unsteady([w.tokens_per_s for w in self.windows], "output tokens/s"),
             unsteady([w.acceptance_length for w in self.windows], "acceptance length"),

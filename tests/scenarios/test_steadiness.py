@@ -1,12 +1,14 @@
 """Windows of a long run: first against last, the lowest and not the mean."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.load import ClientHealth, RequestRecord, Round, SpecDetails, Timeline
-from suite.outcomes import BrokenPromise
+from suite.outcomes import BrokenPromise, InvalidMeasurement
 from suite.steadiness import Steady, must_be_empty, must_be_idle, unsteady, windows
 
 CALM = ClientHealth(0, 0, 0, 0, 0, 0)
@@ -43,11 +45,11 @@ def test_acceptance_is_of_the_answers_that_end_in_a_window():
 @pytest.mark.parametrize(
     ("values", "word"),
     [
-        ([50, 100, 100, 100, 100], None),
-        ([100, 100, 97, 95, 92], None),
-        ([100, 100, 95, 92, 88], "fades"),
-        ([100, 100, 100, 60, 100], "dips"),
-        ([None, 3.2, None, 3.2, 3.1], None),
+        ([20, 50, 100, 100, 100, 100], None),
+        ([0, 0, 100, 100, 97, 95, 92], None),
+        ([0, 0, 100, 95, 92, 88], "fades"),
+        ([0, 0, 100, 100, 60, 100], "dips"),
+        ([None, None, 3.2, None, 3.2, 3.1], None),
         ([None, None, None], None),
     ],
 )
@@ -78,6 +80,13 @@ def test_unknown_acceptance_is_never_as_good():
     silent = _round(_record([0.1], [1], 0.5))
     with pytest.raises(BrokenPromise, match="unknown"):
         Steady(silent, []).must_accept_like(_run(correct=20))
+
+
+def test_a_late_client_proves_nothing_about_the_server():
+    late = dataclasses.replace(CALM, saturated=True, reason="late by 30 ms")
+    round_ = dataclasses.replace(_round(_record([0.1], [1], 0.5)), client=late)
+    with pytest.raises(InvalidMeasurement, match="client_saturated"):
+        Steady(round_, []).must_hold()
 
 
 class _Counters:
