@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from suite import metrics
 from suite.files import Files
 from suite.outcomes import ArmUnavailable, BrokenPromise
 from suite.plan import Slot
 from suite.run import Run
 from suite.served import Served
-from suite.servers import LaunchFailed, OutOfMemory
+from suite.servers import LaunchFailed, NotThisArm, OutOfMemory
 from suite.speculation import Speculation
 
 DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
@@ -28,6 +30,8 @@ class Launching:
             served = self._run.served(self._slot)
         except (LaunchFailed, ArmUnavailable) as error:
             return error
+        except NotThisArm as other:
+            pytest.skip(other.summary)
         served.files = self._files
         return served
 

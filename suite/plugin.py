@@ -41,6 +41,7 @@ from suite.report import allure_files, failures, summary
 from suite.report.progress import Progress
 from suite.run import Run
 from suite.served import Served
+from suite.servers import NotThisArm
 from suite.settings import Settings
 from suite.speculation import Speculation
 from suite.stored import Stored
@@ -323,7 +324,10 @@ def target(request: pytest.FixtureRequest) -> Target:
 def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
     """The server of this item's arm and launch, shared with the other items that need the same launch."""
     plugin = _plugin(request)
-    served = plugin.run.served(Slot(arm, launch))
+    try:
+        served = plugin.run.served(Slot(arm, launch))
+    except NotThisArm as other:
+        pytest.skip(other.summary)
     served.files = plugin.files
     request.node.stash[served_key] = served
     return served
