@@ -71,7 +71,8 @@ def _false_alarms(results: Results, slack: float) -> list[Claim]:
     claims = []
     for sessions, launches in ((5, 3), (3, 3), (1, 3), (5, 1), (1, 1)):
         found = _ours(results, f"grid S{sessions} L{launches}")
-        text = f"unchanged runs that say regression, {sessions} sessions, {launches} launches, every model (1 % meant)"
+        budget = f"{_many(sessions, 'session')}, {_many(launches, 'launch', 'launches')}"
+        text = f"unchanged runs that say regression, {budget}, every model (1 % meant)"
         claims.append(at_most(text, found, lambda f: f.false_alarm, 1.5 + slack))
     quick = _ours(results, "on quick")
     text = "the same against five sessions of one launch (1 % meant)"
@@ -91,6 +92,10 @@ def _false_alarms(results: Results, slack: float) -> list[Claim]:
     looks = {k: v for k, v in _ours(results, "").items() if k.endswith("looks")}
     claims.append(at_most("with looks at 3, 6 and 9 launches", looks, lambda f: f.false_alarm, 1.5 + slack))
     return claims
+
+
+def _many(n: int, one: str, more: str = "") -> str:
+    return f"{n} {one if n == 1 else more or one + 's'}"
 
 
 def _detection(results: Results, slack: float) -> list[Claim]:

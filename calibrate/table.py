@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ def page(
         [
             "# Calibration: what each rule says of the same synthetic campaigns",
             "",
-            f"{day}, {platform.machine()}, Python {platform.python_version()}, {n} campaigns a cell, {seconds:.0f} s. "
+            f"{day}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {n} campaigns a cell, {seconds:.0f} s. "
             f"Ten metrics in three arms; five baseline sessions of 3 launches x 5 rounds; one new run of 3 launches. "
             f"Noise in percent: {cells}.",
             "",
