@@ -48,6 +48,7 @@ def _is(says: Says, ended: Ended) -> bool:
         and ended.word == says.word
         and says.where in ended.parameters
         and re.search(says.pattern, ended.first_line) is not None
+        and re.search(says.why, ended.text) is not None
     )
 
 

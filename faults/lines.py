@@ -14,13 +14,14 @@ CORE = ("activation", "lossless", "canary", "decode", "acceptance")
 class Says:
     """A scenario must end with ``word``, and the first line of what it says must match ``pattern``.
 
-    ``where`` must occur in the item's parameters (an arm, a size).
+    ``where`` must occur in the item's parameters (an arm, a size), ``why`` must match somewhere below the first line.
     """
 
     scenario: str
     word: str
     pattern: str
     where: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,13 @@ LINES: tuple[Line, ...] = (
         "acceptance-drop",
         (
             Says("acceptance_length", REGRESSION, r"acceptance length -(2[6-9]|3[0-3])\.\d %"),
-            Says("decode_throughput", REGRESSION, r"output tokens/s -"),
+            Says(
+                "decode_throughput",
+                REGRESSION,
+                r"output tokens/s -",
+                "mtp-on",
+                "fewer tokens were accepted, steps took",
+            ),
         ),
         MEASURING,
     ),
@@ -180,7 +187,13 @@ LINES: tuple[Line, ...] = (
         "draft-cost",
         (
             Says("mtp_speedup", BROKEN, r"MTP speed-up \d\.\d+ is below the floor"),
-            Says("decode_throughput", REGRESSION, r"output tokens/s -", "mtp-on"),
+            Says(
+                "decode_throughput",
+                REGRESSION,
+                r"output tokens/s -",
+                "mtp-on",
+                "steps got slower, as many tokens were",
+            ),
         ),
         ("mtp_speedup", "mtp_speedup_by_context", "decode_throughput"),
         kinds=(*CORE, "speedup"),
@@ -219,7 +232,11 @@ LINES: tuple[Line, ...] = (
     # speed
     Line(
         "slow-decode",
-        (Says("decode_throughput", REGRESSION, r"output tokens/s -(19|20|21)\.\d %"),),
+        (
+            Says(
+                "decode_throughput", REGRESSION, r"output tokens/s -(19|20|21)\.\d %", why="steps got slower"
+            ),
+        ),
         ("decode_throughput",),
     ),
     Line(
@@ -275,7 +292,14 @@ LINES: tuple[Line, ...] = (
     ),
     Line(
         "flipped-default,slow-decode=0.2",
-        (Says("decode_throughput", REGRESSION, r"output tokens/s -"),),
+        (
+            Says(
+                "decode_throughput",
+                REGRESSION,
+                r"output tokens/s -",
+                why="likely cause.*attention_backend .* -> triton",
+            ),
+        ),
         ("decode_throughput",),
         kinds=("decode", "configuration"),
         finding=r"attention_backend .* -> triton",
