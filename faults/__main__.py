@@ -26,18 +26,18 @@ ATTEMPTS = 3
 """Runs that this machine disturbed are played again, as exit status 8 asks for."""
 
 SHORT = {
-    "passed": ".",
     "skipped": "-",
+    "passed": ".",
+    "unavailable": "x",
+    "inconclusive": "?",
+    "invalid": "I",
+    "not in effect": "N",
+    "infrastructure": "X",
     "regression": "R",
     "broken promise": "B",
-    "not in effect": "N",
-    "invalid": "I",
-    "inconclusive": "?",
-    "infrastructure": "X",
-    "unavailable": "x",
     "error": "E",
 }
-"""How the cells of the matrix are written."""
+"""How the cells of the matrix are written, the gravest last."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

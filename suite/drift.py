@@ -9,6 +9,9 @@ from suite.gate import BaselineStore
 from suite.probes import server as server_probe
 from suite.served import Served
 
+MEASURED = frozenset({"decode_cuda_graphs"})
+"""Of a subject, what is known only after something was measured."""
+
 
 class Drift:
     """Compares a server with what the target's baselines were recorded on."""
@@ -28,4 +31,5 @@ class Drift:
         if not of_arm:
             return None
         newest = max(of_arm, key=lambda session: session.started_at)
-        return server_probe.drift(newest.subject, self._facts(served))
+        known = {name: value for name, value in newest.subject.items() if name not in MEASURED}
+        return server_probe.drift(known, self._facts(served))
