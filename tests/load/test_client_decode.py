@@ -248,7 +248,9 @@ def reference(raw: bytes) -> list[bytes]:
         else:
             line += byte
         i += 1
-    events, data, seen = [], [], False
+    events: list[bytes] = []
+    data: list[bytes] = []
+    seen = False
     for line in lines:
         if line == b"":
             if seen:
@@ -323,7 +325,12 @@ def test_usual_reads_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> No
     """The quick way is really taken: one by one, only the ends are fed."""
     fed: list[bytes] = []
     feed = Answer.feed
-    monkeypatch.setattr(Answer, "feed", lambda self, t, piece: (fed.append(piece), feed(self, t, piece))[1])
+
+    def noted(answer: Answer, t: float, piece: bytes) -> None:
+        fed.append(piece)
+        feed(answer, t, piece)
+
+    monkeypatch.setattr(Answer, "feed", noted)
     answer = Answer()
     pieces = [chunk(None, ""), *(chunk(n) for n in range(1, 101)), FINISH, DONE]
     answer.feed_all(list(map(float, range(len(pieces)))), pieces)

@@ -256,7 +256,8 @@ def test_cancelling_a_round_closes_its_connections() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with ScriptedServer(lambda _: [HEAD, 0.3, *[b"1\r\n:\r\n", 0.05] * 400]) as server:
+    trickle: list[Step] = [b"1\r\n:\r\n", 0.05]
+    with ScriptedServer(lambda _: [HEAD, 0.3, *trickle * 400]) as server:
         asyncio.run(cancelled())
         wait_for(lambda: server.open_now == 0)
         assert len(server.asked) == 3
