@@ -103,15 +103,11 @@ def _severity(word: str) -> int:
     return HARD.index(word) if word in HARD else len(HARD)
 
 
-def wanted_again(later: Sequence[pytest.Item], undecided: Sequence[tuple[str, str]]) -> list[pytest.Item]:
-    """Of the held-back items those that belong to an undecided series, or to an arm that an undecided ratio is of."""
-    pairs = set(undecided)
+def wanted_again(later: Sequence[pytest.Item], series: Sequence[tuple[str, str]]) -> list[pytest.Item]:
+    """Of the held-back items those of the named (question, arm) pairs."""
+    pairs = set(series)
     return [
-        item for item in later if (series := item.stash.get(series_of, None)) and _concerns(series, pairs)
+        item
+        for item in later
+        if (own := item.stash.get(series_of, None)) and (own.question, own.arm) in pairs
     ]
-
-
-def _concerns(series: SeriesId, undecided: set[tuple[str, str]]) -> bool:
-    if (series.question, series.arm) in undecided:
-        return True
-    return series.ratio is not None and (series.question, series.ratio.numerator) in undecided

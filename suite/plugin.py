@@ -196,7 +196,7 @@ class PerfPlugin:
             self.progress.say(f"{len(judgement.undecided)} series undecided: launching their arms again")
         limit = judgement.next_launches or 0
         due = [item for item in self.arranged.later if item.stash[slot_of].launch <= limit]
-        wanted = wanted_again(due, judgement.undecided)
+        wanted = wanted_again(due, judgement.extend)
         self.arranged.later = [item for item in self.arranged.later if item not in wanted]
         order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}
         return sorted(wanted, key=lambda item: order[item.stash[slot_of]])
