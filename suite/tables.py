@@ -65,8 +65,9 @@ class Table:
         self._tables.note(self.title, sentence)
 
     def best_of(self, column: str, by: str, named: str) -> None:
-        """Say below the table, for each value of ``by``, which ``named`` has the highest ``column``."""
+        """Order the rows by ``by``, and say below which ``named`` has the highest ``column`` for each of its values."""
         rows = self._tables.rows.get(self.title, [])
+        rows.sort(key=lambda row: _number(row.get(by)))
         best: dict[Cell, dict[str, Cell]] = {}
         for row in rows:
             value = row.get(column)
