@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from suite.flags import Flags, canonical
 
 SWITCH = "speculative-algorithm"
-VARIABLES = ("SGLANG_PLUGINS", "SGLANG_PLATFORM", "SGLANG_SPECULATIVE_ALGORITHM")
-"""Variables by which code of others is loaded into a server, or that a wrapper may read (DOMAIN: ``sglang.srt.plugins``)."""
+LOADING = frozenset({"SGLANG_PLUGINS", "SGLANG_PLATFORM"})
+"""Variables by which SGLang loads code of others (``sglang/srt/plugins``, ``sglang/srt/platforms``)."""
 
 
 def asked_by(flags: Flags) -> str | None:
@@ -40,7 +40,7 @@ def named(
 
     Args:
         flags: the command line.
-        env: the variables that were set for the server.
+        env: the server's variables, as far as they are known.
         config_text: what its ``--config`` file holds, if it has one that could be read.
         plugins: entry points of installed packages that SGLang loads.
         sites: lines of the installed source that give ``speculative_algorithm`` a value by themselves.
@@ -50,7 +50,12 @@ def named(
         found.append(f"the flag --{flag} {flags[flag]}")
     if config_text is not None and (line := in_file(config_text)):
         found.append(f"the file of --config {flags['config']}: {line!r}")
-    found += [f"the variable {name}={env[name]}" for name in VARIABLES if env.get(name)]
+    found += [f"the variable {name}={value}" for name, value in env.items() if _can_switch(name, value)]
     found += [f"the plugin {plugin}" for plugin in plugins]
     found += [f"the source, {site}" for site in sites]
     return found
+
+
+def _can_switch(name: str, value: str) -> bool:
+    """Does a variable load foreign code, or speak of speculation as a wrapper's own would?"""
+    return bool(value) and (name in LOADING or "speculative" in f"{name}={value}".lower())

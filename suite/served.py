@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -75,7 +76,9 @@ class Served:
         """Every place that could have switched speculation on in this server, a sentence each."""
         plugins = self.files.plugins() if self.files else ()
         sites = [site for site in (self.files.activations() if self.files else ()) if site not in plugins]
-        return origins.named(self.server.flags, self.server.env, self._config_text, plugins, sites)
+        inherited = os.environ if self.target.host == "local" else {}
+        env = {**inherited, **self.server.env}
+        return origins.named(self.server.flags, env, self._config_text, plugins, sites)
 
     @cached_property
     def on_disk(self) -> OnDisk:

@@ -39,7 +39,7 @@ def test_files(text, found):
 def test_everything_is_named_with_its_place():
     told = named(
         Flags({"config": "site.yaml", "speculative-algo": "NEXTN"}),
-        {"SGLANG_PLUGINS": "turbo", "HOME": "/home/x"},
+        {"SGLANG_PLUGINS": "turbo", "HOME": "/home/x", "EXTRA_ARGS": "--speculative-algorithm EAGLE"},
         "speculative-algorithm: NEXTN",
         plugins=["sglang.srt.plugins: turbo of sglang-turbo"],
         sites=["server_args.py:10: self.speculative_algorithm = 'EAGLE'"],
@@ -48,6 +48,7 @@ def test_everything_is_named_with_its_place():
         "the flag --speculative-algo NEXTN",
         "the file of --config site.yaml: 'speculative-algorithm: NEXTN'",
         "the variable SGLANG_PLUGINS=turbo",
+        "the variable EXTRA_ARGS=--speculative-algorithm EAGLE",
         "the plugin sglang.srt.plugins: turbo of sglang-turbo",
         "the source, server_args.py:10: self.speculative_algorithm = 'EAGLE'",
     ]
