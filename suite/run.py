@@ -84,6 +84,7 @@ class Run:
         try:
             self._served = self._start(slot)
         except LaunchFailed as error:
+            self.launches.append(slot)
             self._failed[slot.arm] = error
             raise
         return self._served
@@ -94,9 +95,9 @@ class Run:
             self._entered = True
         arm = self.target.arm(slot.arm)
         self.progress.passing(f"launching {slot}")
-        self.launches.append(slot)
         begun = time.monotonic()
         server = self._launcher.start(arm)
+        self.launches.append(slot)
         served = Served(self.target, arm, slot, server)
         try:
             ready = time.monotonic() - begun
