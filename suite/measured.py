@@ -1,0 +1,91 @@
+"""What one measurement found: its figures, floors to hold them to, and why it may not be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite import metrics
+from suite.outcomes import BrokenPromise, InvalidMeasurement
+from suite.recording import Played
+
+
+class Measured:
+    """What one ``measure`` call found in this launch."""
+
+    def __init__(self, played: Played) -> None:
+        self.played = played
+
+    def __getitem__(self, metric: str) -> float | None:
+        """The median of a metric over the rounds; ``None`` where the server does not report it."""
+        return self.played.median(metric)
+
+    def require_at_least(self, metric: str, floor: float, otherwise: str) -> None:
+        """Assert a floor that holds whatever the baseline says.
+
+        Raises:
+            BrokenPromise: the metric is missing, or below the floor; ``otherwise`` says what that means.
+        """
+        label = metrics.METRICS[metric].title.lower() if metric in metrics.METRICS else metric
+        value = self[metric]
+        if value is None:
+            raise BrokenPromise(f"{label} unknown: {self.played.reason(metric)}")
+        if value < floor:
+            raise BrokenPromise(f"{label} {value:.3f} is below the floor of {floor:g}: {otherwise}")
+
+    def require_reuse(self, share: float) -> None:
+        """Assert that at least ``share`` of what could come from the prefix cache did.
+
+        In each round every request but the first can take the shared prefix from the cache.
+
+        Raises:
+            BrokenPromise: less came from there, or the server does not tell.
+        """
+        good = [record for round_ in self.played.rounds for record in round_.ok]
+        told = [record for record in good if record.cached_tokens is not None]
+        if not told:
+            raise BrokenPromise(f"prefix reuse unknown: {self.played.reason('cached_prompt_tokens')}")
+        prompt = sum(record.prompt_tokens or 0 for record in told)
+        cached = sum(record.cached_tokens or 0 for record in told)
+        possible = prompt * (1 - len(self.played.rounds) / len(told))
+        if cached < share * possible:
+            raise BrokenPromise(
+                f"prefix reuse lost: {cached} of {prompt} prompt tokens came from the cache although all requests of "
+                f"a round begin alike; at least {share * possible:.0f} must"
+            )
+
+    def per_position(self) -> dict[str, float]:
+        """The share of verify steps in which the draft at each position was right, over all rounds."""
+        details = [values["acceptance_length"].detail for values in self.played.values]
+        steps = sum(detail.get("verify_steps", 0.0) for detail in details)
+        names = [name for name in (details[0] if details else {}) if name.startswith("position_")]
+        return {
+            name: sum(d[name] * d["verify_steps"] for d in details if name in d) / steps
+            for name in names
+            if steps
+        }
+
+
+def still_warming(tpot_s: Sequence[float | None]) -> str | None:
+    """Was every round faster than the one before, and the last by much than the first? Why that spoils it.
+
+    Of few rounds noise alone puts three in falling order in one of six cases, so they must fall far.
+    """
+    known = [value for value in tpot_s if value is not None]
+    enough = 0.9 if len(known) > 3 else 0.75
+    if len(known) < 3 or known != sorted(known, reverse=True) or known[-1] > known[0] * enough:
+        return None
+    fell = f"{1000 * known[0]:.3g} to {1000 * known[-1]:.3g} ms"
+    return f"TPOT fell from round to round, {fell}: the server was not warm yet"
+
+
+def require_answers(played: Played) -> None:
+    """Some request of some round must have been answered wholly, or there is nothing to judge.
+
+    Raises:
+        InvalidMeasurement: none was; the text names the first fault.
+    """
+    requests = [request for round_ in played.rounds for request in round_.requests]
+    if any(request.ok for request in requests):
+        return
+    first = requests[0].fault if requests else "no request was sent"
+    raise InvalidMeasurement(f"nothing was measured: all {len(requests)} requests failed, the first: {first}")
