@@ -26,11 +26,11 @@ def _round(*records: RequestRecord) -> Round:
 @pytest.mark.parametrize(
     ("tpot_s", "warming"),
     [
-        ([0.010, 0.009, 0.008], True),
-        ([0.010, 0.0099, 0.0098], False),  # within noise
+        ([0.010, 0.009, 0.007], True),
+        ([0.010, 0.009, 0.008], False),  # of three rounds, within noise
         ([0.010, 0.008, 0.009], False),  # not one way
         ([0.010, 0.008], False),  # two rounds are no trend
-        ([None, 0.010, 0.009, 0.008], True),
+        ([None, 0.010, 0.009, 0.0085, 0.0081], True),
         ([], False),
     ],
 )
