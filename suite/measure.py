@@ -38,7 +38,7 @@ PREFIX_CHARS_PER_TOKEN = 4
 WARM_UP_BATCHES = 6
 TELLING_TOKENS = 64
 """Answers shorter than this have no TPOT to speak of."""
-STEADY = 0.03
+STEADY = 0.015
 """Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
 

@@ -64,6 +64,13 @@ def test_a_run_that_the_machine_disturbed_may_be_played_again_and_a_wrong_word_m
     assert not disturbed(_run(Ended("x", "", "invalid", "InvalidMeasurement: early_stop"), CAUGHT))
 
 
+def test_where_scenarios_may_be_undecided_the_run_may_ask_for_another_but_not_fail():
+    undecided = Line("warmup-slow", also=("x",), never=("error", "regression"))
+    assert shortcomings(undecided, _run(Ended("x", "", "inconclusive", "y"), status=8)) == []
+    assert shortcomings(undecided, _run(Ended("x", "", "inconclusive", "y"), status=1))
+    assert shortcomings(undecided, _run(Ended("x", "", "regression", "y"), status=8))
+
+
 def test_a_finding_must_stand_in_a_table():
     line = Line("flipped-default", finding="attention_backend .* triton")
     passed = Ended("x", "", "passed", "")
