@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from operator import lt
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -62,8 +63,33 @@ class _Chunk(msgspec.Struct):
     object: str | None = None
 
 
+class _PlainUsage(msgspec.Struct, gc=False):
+    completion_tokens: int
+    prompt_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    reasoning_tokens: int | None = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    index: Literal[0] = 0
+    delta: _Delta | None = None
+    text: str | None = None
+    finish_reason: None = None
+
+
+class _Plain(msgspec.Struct, gc=False):
+    """A `_Chunk` that says nothing but how many tokens there are by now, as nearly all do. Types as strict as there."""
+
+    choices: tuple[_PlainChoice]
+    usage: _PlainUsage
+    sglext: None = None
+    error: None = None
+    object: Literal["chat.completion.chunk", "text_completion", None] = None
+
+
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_chunks = msgspec.json.Decoder(list[_Chunk]).decode
+_decode_plain = msgspec.json.Decoder(list[_Plain]).decode
 _BLOCK = 512  # arrivals put away at a time
 _TOGETHER = 64  # reads decoded at once: enough to save calls, few enough to stay in the processor's cache
 
@@ -152,14 +178,37 @@ class Answer:
             or not all([piece[:6] == b"data: " and piece[-2:] == b"\n\n" for piece in pieces])  # noqa: C419 (faster)
         ):
             return False
+        array_of_all = b"[%b]" % bodies
+        if self._feed_plain(stamps, array_of_all):
+            return True
         try:
-            chunks = _decode_chunks(b"[%b]" % bodies)
+            chunks = _decode_chunks(array_of_all)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
         if len(chunks) != len(pieces):
             return False
         for t, chunk, piece in zip(stamps, chunks, pieces, strict=True):
             self._chunk(t, chunk, piece)
+        return True
+
+    def _feed_plain(self, stamps: Sequence[float], events: bytes) -> bool:
+        """Decode chunks that do nothing but bring further tokens; False, untouched, if one does anything else."""
+        if self._keep_text or self._by_choice or self.fault is not None:
+            return False
+        try:
+            usages = [chunk.usage for chunk in _decode_plain(events)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        totals = [usage.completion_tokens for usage in usages]
+        rising = all(map(lt, [self.completion_tokens or 0, *totals], totals))
+        if len(totals) != len(stamps) or not rising:
+            return False
+        self.chunks += len(totals)
+        self.times.extend(stamps)
+        self.tokens.extend(totals)
+        self.completion_tokens = totals[-1]
+        for usage in usages:
+            self._other_counts(usage)
         return True
 
     def finish(self) -> None:
@@ -250,12 +299,7 @@ class Answer:
             self._speculation(chunk.sglext.spec_tokens_details)
 
     def _usage(self, t: float, usage: _Usage, choices: list[_Choice] | None) -> None:
-        if usage.prompt_tokens is not None:
-            self.prompt_tokens = usage.prompt_tokens
-        if usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens is not None:
-            self.cached_tokens = usage.prompt_tokens_details.cached_tokens
-        if usage.reasoning_tokens is not None:
-            self.reasoning_tokens = usage.reasoning_tokens
+        self._other_counts(usage)
         total = usage.completion_tokens
         if total is None:
             return
@@ -268,6 +312,14 @@ class Answer:
             self.tokens.append(total)
         elif total < before:
             self._fail(FaultKind.usage_backwards, f"completion_tokens fell from {before} to {total}", t)
+
+    def _other_counts(self, usage: _Usage | _PlainUsage) -> None:
+        if usage.prompt_tokens is not None:
+            self.prompt_tokens = usage.prompt_tokens
+        if usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens is not None:
+            self.cached_tokens = usage.prompt_tokens_details.cached_tokens
+        if usage.reasoning_tokens is not None:
+            self.reasoning_tokens = usage.reasoning_tokens
 
     def _over_choices(self, index: int, count: int, before: int) -> int:
         """With n > 1 a chunk's usage counts that chunk's choice alone: the new total over all choices."""

@@ -284,15 +284,24 @@ def test_events_are_cut_as_the_standard_says(parts: list[bytes], data: st.DataOb
     assert events == wanted
 
 
-@given(st.lists(st.one_of(st.integers(1, 5), st.none()), max_size=30), st.data())
-@settings(deadline=None, max_examples=100)
-def test_decoding_together_is_decoding_one_by_one(steps: list[int | None], data: st.DataObject) -> None:
+@given(st.lists(st.one_of(st.integers(0, 5), st.none()), max_size=30), st.booleans(), st.data())
+@settings(deadline=None, max_examples=200)
+def test_decoding_together_is_decoding_one_by_one(
+    steps: list[int | None], keep_text: bool, data: st.DataObject
+) -> None:
     """Usual reads, and now and then something unusual among them."""
     odd = [
         b": ping\n\n",
         b"data: \n\n",
         chunk(None),
         chunk(1, index=1),
+        chunk(2).replace(b'"x"', b"7"),
+        event(choices=[], usage={"completion_tokens": 3, "prompt_tokens": 8, "reasoning_tokens": 2}),
+        event(
+            choices=[{"index": 0}],
+            usage={"completion_tokens": 90, "prompt_tokens_details": {"cached_tokens": 4}},
+        ),
+        event(object="error", choices=[{"index": 0}], usage={"completion_tokens": 99}),
         FINISH,
         event(error={"message": "no"}),
         b"data: {},{}\n\n",
@@ -305,7 +314,7 @@ def test_decoding_together_is_decoding_one_by_one(steps: list[int | None], data:
         total += step or 0
         pieces.append(data.draw(st.sampled_from(odd)) if step is None else chunk(total))
     pieces += [FINISH, DONE]
-    together, apart = Answer(keep_text=True), decoded(pieces, keep_text=True)
+    together, apart = Answer(keep_text=keep_text), decoded(pieces, keep_text=keep_text)
     together.feed_all([float(t) for t in range(len(pieces))], pieces)
     together.finish()
     for name in (
@@ -314,6 +323,9 @@ def test_decoding_together_is_decoding_one_by_one(steps: list[int | None], data:
         "text_t",
         "chunks",
         "completion_tokens",
+        "prompt_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
         "finish_reasons",
         "text",
         "fault",
