@@ -24,7 +24,7 @@ def test_only_unanimous_and_heard_witnesses_pass(says, on):
 
 def test_the_first_line_names_the_promise_that_broke():
     witnesses = [from_resolved("EAGLE", absent=False), from_answers(9, 24, 2, 2)]
-    with pytest.raises(AssertionError, match="^MTP is on although --x was not given"):
+    with pytest.raises(AssertionError, match=r"^MTP is on although --x was not given"):
         require(witnesses, on=False, asked="--x was not given")
 
 
