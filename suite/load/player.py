@@ -289,10 +289,16 @@ class Player:
         backlog = sum(len(a.pieces) for a in everyone)
         if backlog < _BACKLOG_HIGH:
             return
+        portion = max(_SLICE, backlog // 64)  # the further behind, the larger
+        left = portion
         for arrivals in everyone:
             while arrivals.pieces and backlog > _BACKLOG_LOW:
-                backlog -= arrivals.decode(max(_SLICE, backlog // 64))  # the further behind, the larger
-                await asyncio.sleep(0)
+                decoded = arrivals.decode(left)
+                backlog -= decoded
+                left -= decoded
+                if left == 0:
+                    await asyncio.sleep(0)
+                    left = portion
         self._settle(whole_only=True)
 
     def _settle(self, whole_only: bool = False) -> None:

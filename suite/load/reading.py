@@ -25,7 +25,7 @@ _TIMESPEC = struct.Struct("@qq")
 _CONTROL_BYTES = 64
 _READ_BYTES = 65536
 _MANY = 8  # sockets from which on reads are gathered
-_GATHER_S = 0.0005
+_GATHER_S = 0.001
 _BELIEVED_S = 60.0  # a stamp further from now than this is a clock that was set, not an arrival
 
 OnRead = Callable[[float, memoryview], None]
@@ -74,7 +74,8 @@ class Reader:
         _ask_for_stamps(sock)
         _acknowledge_as_usual(sock)
         self._watched[sock.fileno()] = (sock.recvmsg_into, on_read, on_end)
-        self._epoll.register(sock.fileno(), select.EPOLLIN)
+        # edges: what was read to its end is not looked at again before something new comes
+        self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
 
     def forget(self, sock: socket.socket) -> None:
         """Stop reading a socket, before it is closed."""
@@ -96,32 +97,34 @@ class Reader:
             # the stamps are the kernel's, so nothing is lost by letting what arrives together be read together;
             # woken for every packet alone, the event loop would cost as much as the reads
             time.sleep(_GATHER_S)
-        into, view, unpack = [self._buffer], self._view, _TIMESPEC.unpack
-        base_s, ahead_s = self._wall_base_s, self._wall_ahead_s
+        into, view, unpack, watched = [self._buffer], self._view, _TIMESPEC.unpack, self._watched
+        base_s, ahead_s, only_bytes = self._wall_base_s, self._wall_ahead_s, select.EPOLLIN
         oldest, newest = perf_counter() - _BELIEVED_S, perf_counter() + 1.0
-        for number, _ in self._epoll.poll(0):
-            entry = self._watched.get(number)
-            if entry is None:  # forgotten by a callback of this very turn
-                continue
-            receive, on_read, on_end = entry
-            try:
-                count, control, _, _ = receive(into, _CONTROL_BYTES)
-            except (BlockingIOError, InterruptedError):
-                continue
-            except OSError as error:
-                self._forget(number)
-                on_end(error)
-                continue
-            if count == 0:
-                self._forget(number)
-                on_end(None)
-                continue
-            seconds, nanoseconds = unpack(control[0][2]) if control else (0, 0)
-            arrived = seconds - base_s + nanoseconds * 1e-9 - ahead_s
-            if not oldest < arrived < newest:
-                self.unstamped += 1
-                arrived = perf_counter()
-            on_read(arrived, view[:count])
+        for number, events in self._epoll.poll(0):
+            entry = watched.get(number)
+            while entry is not None:  # None: forgotten by a callback of this very turn
+                receive, on_read, on_end = entry
+                try:
+                    count, control, _, _ = receive(into, _CONTROL_BYTES)
+                except (BlockingIOError, InterruptedError):
+                    break
+                except OSError as error:
+                    self._forget(number)
+                    on_end(error)
+                    break
+                if count == 0:
+                    self._forget(number)
+                    on_end(None)
+                    break
+                seconds, nanoseconds = unpack(control[0][2]) if control else (0, 0)
+                arrived = seconds - base_s + nanoseconds * 1e-9 - ahead_s
+                if not oldest < arrived < newest:
+                    self.unstamped += 1
+                    arrived = perf_counter()
+                on_read(arrived, view[:count])
+                if events == only_bytes and count < _READ_BYTES:
+                    break  # nothing is left, and whatever comes now is a new event
+                entry = watched.get(number)
 
 
 def _ask_for_stamps(sock: socket.socket) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ _NO_BODY = (204, 304)
 
 Origin = tuple[str, int]
 """Host and port."""
+_Address = tuple[Any, ...]  # as getaddrinfo gives them
 
 
 class _Connection:
@@ -46,6 +47,10 @@ class _Connection:
     def begin(self, arrivals: Arrivals) -> None:
         """Get ready for one response: `head` resolves when its headers are in, `body_done` at its end."""
         loop = asyncio.get_running_loop()
+        self._stamps, self._pieces = arrivals.stamps, arrivals.pieces
+        self.on_body = (
+            arrivals.pieces.append
+        )  # called by httptools as the methods below: no frame of Python's own
         self._parser = httptools.HttpResponseParser(self)
         self.status = 0
         self.reason = b""
@@ -58,7 +63,6 @@ class _Connection:
         self.body_done.add_done_callback(_retrieve)
         arrivals.complete = self.body_done
         self._until_close = False
-        self._stamp, self._store, self._now = arrivals.stamps.append, arrivals.pieces.append, 0.0
 
     # the reader calls these
 
@@ -66,11 +70,15 @@ class _Connection:
         if self._parser is None:  # nobody asked
             self.abort()
             return
-        self._now = arrived
+        pieces, stamps = self._pieces, self._stamps
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(httpx2.RemoteProtocolError(f"the server's answer is not HTTP/1.1: {error!r}"))
+        while len(stamps) < len(pieces):  # nearly always one
+            stamps.append(arrived)
+        if self.wake is not None:
+            self.wake.set()
 
     def _ended(self, error: OSError | None) -> None:
         self.closed = True
@@ -100,12 +108,6 @@ class _Connection:
         self._until_close = not framed and self.status not in _NO_BODY
         if self.status >= 200 and not self.head.done():
             self.head.set_result(None)
-
-    def on_body(self, body: bytes) -> None:
-        self._stamp(self._now)
-        self._store(body)
-        if self.wake is not None:
-            self.wake.set()
 
     def on_message_complete(self) -> None:
         if self.status < 200:  # an interim answer; the real one follows
@@ -191,8 +193,12 @@ class StampingTransport(httpx2.AsyncBaseTransport):
         origin = _origin(url)
         for connection in self._idle.pop(origin, []):
             connection.abort()
+        try:
+            addresses = await _addresses(*origin)  # once for all
+        except OSError:
+            return
         made = await asyncio.gather(
-            *(self._connect(origin, 10.0) for _ in range(count)), return_exceptions=True
+            *(self._connect(origin, 10.0, addresses) for _ in range(count)), return_exceptions=True
         )
         for opened in made:
             if isinstance(opened, _Connection):
@@ -255,21 +261,27 @@ class StampingTransport(httpx2.AsyncBaseTransport):
             connection.abort()
         return None
 
-    async def _connect(self, origin: Origin, timeout_s: float | None) -> _Connection:
+    async def _connect(
+        self, origin: Origin, timeout_s: float | None, addresses: Sequence[_Address] | None = None
+    ) -> _Connection:
         if self._reader is None:
             self._reader = Reader()
         try:
-            sock = await _within(_open_socket(*origin), timeout_s, httpx2.ConnectTimeout)
+            sock = await _within(_open_socket(*origin, addresses), timeout_s, httpx2.ConnectTimeout)
         except OSError as error:
             raise httpx2.ConnectError(f"cannot connect to {origin[0]}:{origin[1]}: {error}") from error
         return _Connection(origin, sock, self._reader)
 
 
-async def _open_socket(host: str, port: int) -> socket.socket:
+async def _addresses(host: str, port: int) -> Sequence[_Address]:
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+async def _open_socket(host: str, port: int, addresses: Sequence[_Address] | None) -> socket.socket:
     """A connected socket to the first of the host's addresses that answers."""
     loop = asyncio.get_running_loop()
     failure = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in addresses or await _addresses(host, port):
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
