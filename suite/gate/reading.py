@@ -32,10 +32,8 @@ def word_of(decision: Decision, g: int) -> Word:
 
 
 def changes_line(changes: Mapping[str, tuple[Scalar, Scalar]], shown: int | None = None) -> str:
-    """`sglang 0.5.22 -> 0.5.23; attention_backend triton -> flashinfer`; with `shown`, the first few, shortened."""
-    pairs = {key: (_say(old), _say(new)) for key, (old, new) in changes.items()}
-    if shown is not None:
-        pairs = {key: _around_difference(old, new) for key, (old, new) in pairs.items()}
+    """`sglang 0.5.22 -> 0.5.23; attention_backend triton -> flashinfer`; long texts from where they differ; `shown`: the first few."""
+    pairs = {key: _around_difference(_say(old), _say(new)) for key, (old, new) in changes.items()}
     texts = [f"{key} {old} -> {new}" for key, (old, new) in pairs.items()]
     more = 0 if shown is None else len(texts) - shown
     return "; ".join(texts[:shown]) + (f" and {more} more" if more > 0 else "")

@@ -128,10 +128,11 @@ class _LocalRunning(Running):
     def _read(self) -> None:
         assert self._process.stdout is not None
         pending = b""
-        while data := self._process.stdout.read(65536):
-            *lines, pending = (pending + data).split(b"\n")
-            for line in lines:
-                self._lines.put(line)
+        with contextlib.suppress(OSError, ValueError):  # closed by us meanwhile: as good as its end
+            while data := self._process.stdout.read(65536):
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    self._lines.put(line)
         self._lines.put(None)
 
     def send(self, data: bytes) -> None:
