@@ -106,7 +106,7 @@ class Reader:
                 receive, on_read, on_end = entry
                 try:
                     count, control, _, _ = receive(into, _CONTROL_BYTES)
-                except (BlockingIOError, InterruptedError):
+                except BlockingIOError:
                     break
                 except OSError as error:
                     self._forget(number)

@@ -48,9 +48,7 @@ class _Connection:
         """Get ready for one response: `head` resolves when its headers are in, `body_done` at its end."""
         loop = asyncio.get_running_loop()
         self._stamps, self._pieces = arrivals.stamps, arrivals.pieces
-        self.on_body = (
-            arrivals.pieces.append
-        )  # called by httptools as the methods below: no frame of Python's own
+        self.on_body = arrivals.pieces.append  # httptools calls it, without a frame of Python's own
         self._parser = httptools.HttpResponseParser(self)
         self.status = 0
         self.reason = b""
