@@ -88,7 +88,7 @@ class Judge:
 
 def sentences(verdicts: Sequence[Verdict]) -> list[str]:
     """What verdicts of one word say: a headline each, or a reason that several share said once, with what to do."""
-    compared = [verdict.headline for verdict in verdicts if verdict.change is not None]
+    compared = [_with_needs(verdict) for verdict in verdicts if verdict.change is not None]
     shared: dict[tuple[str, str], list[str]] = {}
     for verdict in verdicts:
         if verdict.change is None:
@@ -97,6 +97,12 @@ def sentences(verdicts: Sequence[Verdict]) -> list[str]:
         f"{reason} ({', '.join(labels)})" + (f"; {needs}" if needs else "")
         for (reason, needs), labels in shared.items()
     ]
+
+
+def _with_needs(verdict: Verdict) -> str:
+    """The headline, and what would settle it or what to do about it, where that is not to find the cause."""
+    settles = verdict.needs if verdict.word in ("inconclusive", "improvement") else ""
+    return f"{verdict.headline}; {settles}" if settles else verdict.headline
 
 
 def _severity(word: str) -> int:

@@ -17,6 +17,8 @@ from suite.settings import Settings
 
 ORDER = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
 """Verdict words, what a person must look at first."""
+TOLD = ("regression", "invalid", "inconclusive", "improvement")
+"""Words that call for something: said in sentences under the table."""
 
 
 def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
@@ -24,7 +26,7 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
     judgement, session = judge.judgement(), judge.session()
     gated = sorted(judgement.verdicts.items(), key=lambda pair: (ORDER.index(pair[1].word), pair[0]))
     lines = table([_row(key, verdict, session) for key, verdict in gated]) if gated else []
-    for word in ORDER[:3]:
+    for word in TOLD:
         lines.extend(_told(word, [verdict for _, verdict in gated if verdict.word == word]))
     lines.extend(_unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]))
     counted: Counter[str] = Counter(verdict.word for _, verdict in gated)
