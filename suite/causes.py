@@ -7,6 +7,8 @@ from suite.gate import Estimate, Judgement, Key, Verdict
 SPEED = ("output_tokens_per_s", "tpot_s")
 SMALL = 0.015
 """A change of the time of a step, or of acceptance, that explains nothing."""
+TELLING = 0.1
+"""A change of TTFT, which scatters more, that explains fewer tokens/s."""
 
 
 def causes(verdict: Verdict, judgement: Judgement) -> list[str]:
@@ -36,6 +38,11 @@ def _step_or_acceptance(verdict: Verdict, judgement: Judgement) -> str | None:
         return f"steps got slower, as many tokens were accepted: {figures}"
     if fewer:
         return f"fewer tokens were accepted, steps took as long: {figures}"
+    first = _change(judgement, verdict, "ttft_s")
+    if first is not None and first > TELLING:
+        return (
+            f"tokens came as fast once the first was there, but that came later: TTFT {first:+.1%}, {figures}"
+        )
     return f"neither steps nor acceptance moved enough to explain it: {figures}"
 
 

@@ -38,6 +38,16 @@ def test_a_slower_decode_is_split_into_its_two_factors(step, accepted, begins):
     assert told.startswith(begins)
 
 
+def test_fewer_tokens_from_a_slower_prefill_are_not_blamed_on_steps():
+    informational = {
+        Key(Q, ARM, metric): _estimate(change)
+        for metric, change in (("step_s", 0.001), ("acceptance_length", 0.0), ("ttft_s", 0.42))
+    }
+    verdict = Verdict(Q, ARM, "output_tokens_per_s", "regression", "h", "r", _estimate(-0.03), 0.02)
+    (told,) = causes(verdict, Judgement({verdict.key: verdict}, informational, {}, [], [], None, []))
+    assert told.startswith("tokens came as fast once the first was there, but that came later: TTFT +42.0%")
+
+
 def test_what_was_changed_is_named_as_the_likely_cause():
     told = _judged(None, None, changes={(Q, ARM): "attention_backend flashinfer -> triton"})
     assert told == ["likely cause, changed since the baseline: attention_backend flashinfer -> triton"]

@@ -28,7 +28,7 @@ def _running(on):
 
 def test_a_server_that_ignores_what_its_files_allow_is_off_and_not_in_disagreement():
     with pytest.raises(
-        BrokenPromise, match="^MTP is off although it was asked: all witnesses of the running server"
+        BrokenPromise, match=r"^MTP is off although it was asked: all witnesses of the running server"
     ):
         require(
             [*_running(False), Witness("checkpoint", True, "z", running=False)], on=True, asked="it was asked"
