@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from faults.lines import Line, Says
 from faults.playing import Ended, Run
-from suite.outcomes import EXIT_RETRY
+from suite.session.outcomes import EXIT_RETRY
 
 
 def shortcomings(line: Line, run: Run) -> list[str]:

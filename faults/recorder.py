@@ -9,7 +9,9 @@ from collections.abc import Generator
 import pytest
 
 from suite.hosts import HostError
-from suite.outcomes import (
+from suite.probes.errors import ProbeError
+from suite.servers import ServerError
+from suite.session.outcomes import (
     ArmNotInEffect,
     ArmUnavailable,
     BrokenPromise,
@@ -17,8 +19,6 @@ from suite.outcomes import (
     InvalidMeasurement,
     Regression,
 )
-from suite.probes.errors import ProbeError
-from suite.servers import ServerError
 
 WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (Regression, "regression"),

@@ -6,7 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from suite import cli_gate, cli_load, cli_probe
+from suite.cli import gate as cli_gate
+from suite.cli import load as cli_load
+from suite.cli import probe as cli_probe
 from suite.config import ConfigError
 from suite.gate.errors import GateError
 from suite.hosts.errors import HostError

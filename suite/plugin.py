@@ -10,12 +10,20 @@ from typing import Any
 
 import pytest
 
-from suite import crossover
-from suite import settings as suite_settings
-from suite.canary import Canary, Score
-from suite.collection import (
+from suite.config import ConfigError
+from suite.gate import Judgement, Session
+from suite.gate.floor import noise_floor
+from suite.load import LoadError
+from suite.probes.errors import ProbeError
+from suite.questions import crossover
+from suite.questions.canary import Score
+from suite.questions.lossless import Answer
+from suite.questions.tables import Tables
+from suite.report import allure_files, failures, summary
+from suite.report.progress import Progress
+from suite.session import settings as suite_settings
+from suite.session.collection import (
     Arranged,
-    SeriesId,
     arrange,
     parametrize,
     series_of,
@@ -23,31 +31,15 @@ from suite.collection import (
     verdict_of,
     within_budget,
 )
-from suite.config import ConfigError, Sizes, Target
-from suite.drift import Drift
-from suite.files import Files
-from suite.gate import Judgement, Session
-from suite.gate.floor import noise_floor
-from suite.judging import Judge, wanted_again
-from suite.launching import Launching
-from suite.load import LoadError
-from suite.lossless import Answer, Answers
-from suite.measure import Measure
-from suite.outcomes import EXIT_RETRY
-from suite.plan import Slot, alternate
-from suite.probes.errors import ProbeError
-from suite.recording import Recording
-from suite.report import allure_files, failures, summary
-from suite.report.progress import Progress
-from suite.run import Run
-from suite.served import Served
-from suite.servers import NotThisArm
-from suite.settings import Settings
-from suite.speculation import Speculation
-from suite.stored import Stored
-from suite.symptoms import Log
-from suite.tables import Table, Tables
-from suite.trial import Trial
+from suite.session.files import Files
+from suite.session.judging import Judge, wanted_again
+from suite.session.outcomes import EXIT_RETRY
+from suite.session.plan import alternate
+from suite.session.recording import Recording
+from suite.session.run import Run
+from suite.session.served import Served
+from suite.session.settings import Settings
+from suite.session.stored import Stored
 
 MARKERS = (
     "perf: a scenario against a server (select with -m perf)",
@@ -73,6 +65,8 @@ MARKERS = (
     "ratio(metric, numerator, denominator): judge the ratio of two arms of this run",
     "claims(metric, floor, otherwise, where): a floor, a key of the target, that holds whatever the baseline says",
 )
+
+pytest_plugins = ["suite.fixtures"]
 
 plugin_key = pytest.StashKey["PerfPlugin"]()
 served_key = pytest.StashKey[Served]()
@@ -180,8 +174,7 @@ class PerfPlugin:
         if not self.arranged.items or session.testsfailed or self.config.option.collectonly:
             return None  # nothing of ours, or something that pytest's own loop has a word for
         if self.config.getoption("--plan"):
-            for line in summary.of_plan(self.settings, self.arranged):
-                self.progress.say(line)
+            self.progress.print(summary.of_plan(self.settings, self.arranged))
             return True
         measuring = [item for item in session.items if verdict_of not in item.stash]
         while measuring:
@@ -293,126 +286,3 @@ def _play(session: pytest.Session, items: Sequence[pytest.Item]) -> None:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
-
-
-# ---------------------------------------------------------------------- fixtures of scenarios
-
-
-def _plugin(request: pytest.FixtureRequest) -> PerfPlugin:
-    return request.config.stash[plugin_key]
-
-
-@pytest.fixture
-def arm() -> str:
-    """The arm of this item; given by the marker ``arms``."""
-    raise pytest.UsageError("a scenario names its arms: @pytest.mark.arms('mtp-off', 'mtp-on')")
-
-
-@pytest.fixture
-def launch() -> int:
-    """Which launch of its arm this item is played in, from 1."""
-    return 1
-
-
-@pytest.fixture
-def target(request: pytest.FixtureRequest) -> Target:
-    """The target under test."""
-    return _plugin(request).settings.target
-
-
-@pytest.fixture
-def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
-    """The server of this item's arm and launch, shared with the other items that need the same launch."""
-    plugin = _plugin(request)
-    try:
-        served = plugin.run.served(Slot(arm, launch))
-    except NotThisArm as other:
-        pytest.skip(other.summary)
-    served.files = plugin.files
-    request.node.stash[served_key] = served
-    return served
-
-
-@pytest.fixture
-def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
-    """An attempt to launch this item's arm, which may fail and say why."""
-    plugin = _plugin(request)
-    return Launching(plugin.run, Slot(arm, launch), plugin.files)
-
-
-@pytest.fixture
-def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
-    """Questions with checkable answers, for this server."""
-    plugin = _plugin(request)
-    return Canary(server, plugin.settings.sizes.canary_questions, plugin.scores)
-
-
-@pytest.fixture
-def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
-    """This server's greedy answers, and those noted of other arms in this run."""
-    plugin = _plugin(request)
-    sizes = plugin.settings.sizes
-    return Answers(server, plugin.noted, sizes.lossless_prompts, sizes.max_tokens)
-
-
-@pytest.fixture
-def log(server: Served) -> Log:
-    """This server's log."""
-    return Log(server)
-
-
-@pytest.fixture
-def table(request: pytest.FixtureRequest) -> Table:
-    """A table shown at the end of the run; its title is the first line of the scenario's docstring."""
-    documented = (request.function.__doc__ or request.node.name).strip().splitlines()[0].rstrip(".")
-    return Table(_plugin(request).tables, documented)
-
-
-@pytest.fixture
-def sizes(request: pytest.FixtureRequest) -> Sizes:
-    """How much this budget measures."""
-    return _plugin(request).settings.sizes
-
-
-@pytest.fixture
-def baseline(request: pytest.FixtureRequest) -> Drift:
-    """What is resolved and installed now, against the newest baseline of this arm."""
-    plugin = _plugin(request)
-    return Drift(plugin.stored.store, plugin.facts)
-
-
-@pytest.fixture
-def speculation(server: Served) -> Speculation:
-    """The question whether this server speculates, with its witnesses."""
-    return Speculation(server)
-
-
-@pytest.fixture
-def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
-    """Plays a workload for the budget's rounds and keeps every round for the verdict."""
-    return _measure_of(request, server)
-
-
-def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
-    plugin = _plugin(request)
-    series: SeriesId | None = request.node.stash.get(series_of, None)
-    return Measure(
-        plugin.run,
-        served,
-        plugin.recording,
-        series,
-        benchmark=lambda: request.getfixturevalue("benchmark"),
-        facts=plugin.facts,
-    )
-
-
-@pytest.fixture
-def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> Trial:
-    """Tries this item's arm out, whether it starts or not."""
-    questions = _plugin(request).settings.sizes.canary_questions
-    return Trial(
-        launching,
-        target,
-        canary=lambda served: Canary(served, questions, {}),
-        measure=lambda served: _measure_of(request, served),
-    )

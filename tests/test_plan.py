@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.plan import Slot, alternate
+from suite.session.plan import Slot, alternate
 
 
 def slots(arms: int, launches: int) -> list[Slot]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.witnesses import Witness, from_answers, from_counter, from_resolved, require
+from suite.session.witnesses import Witness, from_answers, from_counter, from_resolved, require
 
 words = st.sampled_from([True, False, None])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -32,6 +33,11 @@ class Progress:
         if not self._quiet:
             self._clear()
             self._write(text, newline=True)
+
+    def print(self, lines: Iterable[str]) -> None:
+        """Lines that were asked for, and so are written however quiet the run is to be."""
+        for line in lines:
+            self._write(line, newline=True)
 
     def _clear(self) -> None:
         if self._fleeting:

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from suite.collection import Arranged, series_of
 from suite.gate import Estimate, Key, Series, Session, Verdict
 from suite.gate.floor import NoiseFloor
-from suite.judging import Judge, sentences
-from suite.plan import cost
 from suite.report.terminal import Row, columns, number, percent, table
-from suite.run import Run
-from suite.settings import Settings
+from suite.session.collection import Arranged, series_of
+from suite.session.judging import Judge, sentences
+from suite.session.plan import cost
+from suite.session.run import Run
+from suite.session.settings import Settings
 
 ORDER = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
 """Verdict words, what a person must look at first."""

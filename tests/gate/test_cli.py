@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from suite import cli_gate
+from suite.cli import gate as cli_gate
 from suite.gate import GateError, judge, save_run
 from tests.gate.sessions import QUESTION, recorded, session
 

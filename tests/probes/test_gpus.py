@@ -17,7 +17,7 @@ from suite.gate.records import Invalid
 from suite.hosts import LocalHost
 from suite.probes import gpus
 from suite.probes.gpus import Gpu
-from suite.surroundings import Watched
+from suite.session.surroundings import Watched
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "nvidia_smi"

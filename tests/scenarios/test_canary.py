@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.canary import Score, fallen, questions, score
+from suite.questions.canary import Score, fallen, questions, score
 
 
 def _of(kind: str):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.causes import causes
 from suite.gate import Estimate, Judgement, Key, Verdict
+from suite.session.causes import causes
 
 Q, ARM = "decode_throughput[c1]", "mtp-on"
 

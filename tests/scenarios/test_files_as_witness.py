@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.outcomes import BrokenPromise
-from suite.witnesses import OnDisk, Witness, from_files, require
+from suite.session.outcomes import BrokenPromise
+from suite.session.witnesses import OnDisk, Witness, from_files, require
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.lossless import Answer, compare
+from suite.questions.lossless import Answer, compare
 
 
 def _answers(*texts: str) -> dict[str, Answer]:

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.load import ClientHealth, Fault, FaultKind, RequestRecord, Round, Timeline
-from suite.measured import Measured, require_answers, still_warming
 from suite.metrics import Value
-from suite.outcomes import BrokenPromise, InvalidMeasurement
-from suite.recording import Played
+from suite.session.measured import Measured, require_answers, still_warming
+from suite.session.outcomes import BrokenPromise, InvalidMeasurement
+from suite.session.recording import Played
 
 
 def _record(prompt_tokens: int, cached: int | None, fault: Fault | None = None) -> RequestRecord:

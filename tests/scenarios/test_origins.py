@@ -3,7 +3,7 @@
 import pytest
 
 from suite.flags import Flags
-from suite.origins import asked_by, in_file, named
+from suite.probes.origins import asked_by, in_file, named
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.load import ClientHealth, RequestRecord, Round, SpecDetails, Timeline
-from suite.outcomes import BrokenPromise, InvalidMeasurement
-from suite.steadiness import Steady, must_be_empty, must_be_idle, unsteady, windows
+from suite.session.outcomes import BrokenPromise, InvalidMeasurement
+from suite.session.steadiness import Steady, must_be_empty, must_be_idle, unsteady, windows
 
 CALM = ClientHealth(0, 0, 0, 0, 0, 0)
 
@@ -105,7 +105,7 @@ def test_a_server_without_counters_has_nothing_to_say():
 
 
 def test_what_stays_is_told_with_what_came_before(monkeypatch):
-    monkeypatch.setattr("suite.steadiness.IDLE_WITHIN_S", 0.0)
+    monkeypatch.setattr("suite.session.steadiness.IDLE_WITHIN_S", 0.0)
     with pytest.raises(BrokenPromise, match="after eight clients hung up: 2 requests still running"):
         must_be_idle(lambda: _Counters(2, 0, 0.0), "eight clients hung up")
     with pytest.raises(BrokenPromise, match=r"3\.1% of the KV cache in use"):

@@ -2,7 +2,7 @@
 
 import json
 
-from suite.tables import Table, Tables, aligned
+from suite.questions.tables import Table, Tables, aligned
 
 
 def test_a_row_is_kept_once_and_columns_line_up():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite import origins
 from suite.flags import Flags, history_of
 from suite.hosts import HostError
+from suite.probes import origins
 from suite.probes.doctor.patient import Line, Patient
 from suite.probes.installation import CannotResolve, Refused, Resolved, resolve_all
 

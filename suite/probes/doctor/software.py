@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from suite import config, origins
+from suite import config
 from suite.probes import checkpoint as checkpoints
-from suite.probes import installation
+from suite.probes import installation, origins
 from suite.probes import server as servers
 from suite.probes.doctor.patient import Line, Patient, Status
 from suite.probes.errors import CheckpointError, MetricsDisabled

@@ -8,19 +8,19 @@ from functools import cached_property
 
 import pytest
 
-from suite import origins
 from suite.config import Arm, Target
-from suite.files import Files
 from suite.load import Endpoint, Workload, cache, contexts
-from suite.outcomes import BrokenPromise
-from suite.plan import Slot
+from suite.probes import origins
 from suite.probes import server as server_probe
 from suite.probes.errors import MetricsDisabled
 from suite.probes.server import Counters, ServerInfo
-from suite.recording import Played
 from suite.servers import Server
-from suite.steadiness import must_be_empty, must_be_idle
-from suite.witnesses import OnDisk
+from suite.session.files import Files
+from suite.session.outcomes import BrokenPromise
+from suite.session.plan import Slot
+from suite.session.recording import Played
+from suite.session.steadiness import must_be_empty, must_be_idle
+from suite.session.witnesses import OnDisk
 
 
 @dataclass(eq=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from suite.canary import Canary
 from suite.config import Target
-from suite.launching import Launching
-from suite.measure import Measure
-from suite.outcomes import ArmNotInEffect, BrokenPromise
-from suite.served import Served
-from suite.tables import Cell
+from suite.questions.canary import Canary
+from suite.questions.launching import Launching
+from suite.questions.tables import Cell
+from suite.session.measure import Measure
+from suite.session.outcomes import ArmNotInEffect, BrokenPromise
+from suite.session.served import Served
 
 
 class Trial:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from suite.load import ClosedLoop, Sampling, play, workloads
-from suite.outcomes import BrokenPromise, InvalidMeasurement
-from suite.served import Served
+from suite.session.outcomes import BrokenPromise, InvalidMeasurement
+from suite.session.served import Served
 
 MIXED = "code+maths+prose"
 ENOUGH = 2

@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from suite.causes import causes
-from suite.collection import SeriesId, series_of
 from suite.gate import Judgement, Key, Session, Verdict
-from suite.outcomes import BaselineMissing, BrokenPromise, Inconclusive, InvalidMeasurement, Regression
+from suite.session.causes import causes
+from suite.session.collection import SeriesId, series_of
+from suite.session.outcomes import (
+    BaselineMissing,
+    BrokenPromise,
+    Inconclusive,
+    InvalidMeasurement,
+    Regression,
+)
 
 HARD = ("regression", "invalid", "inconclusive", "unjudged")
 """Verdict words in the order in which they decide a series' outcome."""
@@ -50,7 +56,7 @@ class Judge:
         """End well, or as the worst of the verdicts on this series calls for.
 
         Raises:
-            Regression, InvalidMeasurement, Inconclusive, BaselineMissing: see :mod:`suite.outcomes`.
+            Regression, InvalidMeasurement, Inconclusive, BaselineMissing: see :mod:`suite.session.outcomes`.
             pytest.skip.Exception: there is no baseline, or nothing was measured.
         """
         verdicts = self.verdicts(series)

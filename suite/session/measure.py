@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import pytest
 
 from suite import metrics
-from suite.collection import SeriesId
 from suite.flags import Flags
 from suite.gate import Invalid
 from suite.load import (
@@ -24,13 +23,14 @@ from suite.load import (
     play,
     workloads,
 )
-from suite.measured import Measured, require_answers, still_warming
-from suite.outcomes import ArmNotInEffect
-from suite.recording import STORED, Played, Recording
 from suite.report.terminal import number
-from suite.run import Run
-from suite.served import Served
-from suite.steadiness import Steady, windows
+from suite.session.collection import SeriesId
+from suite.session.measured import Measured, require_answers, still_warming
+from suite.session.outcomes import ArmNotInEffect
+from suite.session.recording import STORED, Played, Recording
+from suite.session.run import Run
+from suite.session.served import Served
+from suite.session.steadiness import Steady, windows
 
 PREFIX_CHARS_PER_TOKEN = 4
 """About what English text takes; a shared prefix need not have an exact length."""

@@ -22,11 +22,11 @@ from suite.gate import (
 )
 from suite.gate.history import History
 from suite.gate.invalid import no_cuda_graphs
-from suite.judging import Judge
-from suite.recording import Recording
-from suite.run import Run
-from suite.served import Served
-from suite.settings import Settings
+from suite.session.judging import Judge
+from suite.session.recording import Recording
+from suite.session.run import Run
+from suite.session.served import Served
+from suite.session.settings import Settings
 
 
 class Stored:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from suite.outcomes import BrokenPromise
-from suite.served import Served
+from suite.session.outcomes import BrokenPromise
+from suite.session.served import Served
 
 LINES = 2000
 GRAPH_FLAGS = ("disable_cuda_graph", "disable_decode_cuda_graph")

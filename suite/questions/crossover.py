@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from suite.gate import Session
-from suite.tables import Tables
+from suite.questions.tables import Tables
 
 TITLE = "MTP speed-up by clients"
 METRIC = "mtp_speedup"

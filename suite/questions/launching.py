@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from suite import metrics
-from suite.files import Files
-from suite.outcomes import ArmUnavailable, BrokenPromise
-from suite.plan import Slot
-from suite.run import Run
-from suite.served import Served
+from suite.questions.speculation import Speculation
 from suite.servers import LaunchFailed, NotThisArm, OutOfMemory
-from suite.speculation import Speculation
+from suite.session.files import Files
+from suite.session.outcomes import ArmUnavailable, BrokenPromise
+from suite.session.plan import Slot
+from suite.session.run import Run
+from suite.session.served import Served
 
 DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
 

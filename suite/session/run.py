@@ -10,12 +10,12 @@ from pathlib import Path
 
 from suite.config import Sizes, Suite, Target
 from suite.flags import FlagChangeValue
-from suite.outcomes import ArmUnavailable
-from suite.plan import Slot
 from suite.report.progress import Progress
-from suite.served import Served
 from suite.servers import LaunchFailed, launcher_for
-from suite.surroundings import Surroundings
+from suite.session.outcomes import ArmUnavailable
+from suite.session.plan import Slot
+from suite.session.served import Served
+from suite.session.surroundings import Surroundings
 
 
 class Run:

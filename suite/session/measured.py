@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite import metrics
-from suite.outcomes import BrokenPromise, InvalidMeasurement
-from suite.recording import Played
+from suite.session.outcomes import BrokenPromise, InvalidMeasurement
+from suite.session.recording import Played
 
 
 class Measured:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.load import ClosedLoop, Prompt, RequestRecord, Sampling, Workload, play
-from suite.outcomes import BrokenPromise, InvalidMeasurement
-from suite.served import Served
+from suite.session.outcomes import BrokenPromise, InvalidMeasurement
+from suite.session.served import Served
 
 MAX_TOKENS = 96
 CLIENTS = 2

@@ -8,9 +8,9 @@ from statistics import median
 from typing import Any
 
 from suite import metrics
-from suite.collection import Ratio, SeriesId
 from suite.gate import DEFAULT_RULES, Counts, Invalid, Launch, Series, speedup
 from suite.load import Round
+from suite.session.collection import Ratio, SeriesId
 
 STORED = tuple(rule.name for rule in DEFAULT_RULES)
 """The metrics that are kept of each round."""

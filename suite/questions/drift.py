@@ -7,7 +7,7 @@ from typing import Any
 
 from suite.gate import BaselineStore
 from suite.probes import server as server_probe
-from suite.served import Served
+from suite.session.served import Served
 
 MEASURED = frozenset({"decode_cuda_graphs"})
 """Of a subject, what is known only after something was measured."""

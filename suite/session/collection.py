@@ -12,7 +12,7 @@ import pytest
 from _pytest.compat import NOTSET
 
 from suite.config import KINDS, Sizes, Target
-from suite.plan import Slot, alternate
+from suite.session.plan import Slot, alternate
 
 SIZED: dict[str, tuple[str, str]] = {
     "concurrency": ("concurrencies", "c{}"),

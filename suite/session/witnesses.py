@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from suite.outcomes import BrokenPromise
+from suite.session.outcomes import BrokenPromise
 
 
 @dataclass(frozen=True, slots=True)

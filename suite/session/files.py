@@ -12,7 +12,7 @@ from suite.hosts import Host, HostError
 from suite.probes import checkpoint, installation
 from suite.probes.errors import ProbeError
 from suite.probes.installation import Installation, Scanned
-from suite.witnesses import OnDisk
+from suite.session.witnesses import OnDisk
 
 SGLANG = "sglang.launch_server"
 

@@ -1,0 +1,141 @@
+"""The fixtures that scenarios are written with."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.config import Sizes, Target
+from suite.plugin import PerfPlugin, plugin_key, served_key
+from suite.questions.canary import Canary
+from suite.questions.drift import Drift
+from suite.questions.launching import Launching
+from suite.questions.lossless import Answers
+from suite.questions.speculation import Speculation
+from suite.questions.symptoms import Log
+from suite.questions.tables import Table
+from suite.questions.trial import Trial
+from suite.servers import NotThisArm
+from suite.session.collection import SeriesId, series_of
+from suite.session.measure import Measure
+from suite.session.plan import Slot
+from suite.session.served import Served
+
+
+def _plugin(request: pytest.FixtureRequest) -> PerfPlugin:
+    return request.config.stash[plugin_key]
+
+
+@pytest.fixture
+def arm() -> str:
+    """The arm of this item; given by the marker ``arms``."""
+    raise pytest.UsageError("a scenario names its arms: @pytest.mark.arms('mtp-off', 'mtp-on')")
+
+
+@pytest.fixture
+def launch() -> int:
+    """Which launch of its arm this item is played in, from 1."""
+    return 1
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> Target:
+    """The target under test."""
+    return _plugin(request).settings.target
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
+    """The server of this item's arm and launch, shared with the other items that need the same launch."""
+    plugin = _plugin(request)
+    try:
+        served = plugin.run.served(Slot(arm, launch))
+    except NotThisArm as other:
+        pytest.skip(other.summary)
+    served.files = plugin.files
+    request.node.stash[served_key] = served
+    return served
+
+
+@pytest.fixture
+def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
+    """An attempt to launch this item's arm, which may fail and say why."""
+    plugin = _plugin(request)
+    return Launching(plugin.run, Slot(arm, launch), plugin.files)
+
+
+@pytest.fixture
+def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
+    """Questions with checkable answers, for this server."""
+    plugin = _plugin(request)
+    return Canary(server, plugin.settings.sizes.canary_questions, plugin.scores)
+
+
+@pytest.fixture
+def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
+    """This server's greedy answers, and those noted of other arms in this run."""
+    plugin = _plugin(request)
+    sizes = plugin.settings.sizes
+    return Answers(server, plugin.noted, sizes.lossless_prompts, sizes.max_tokens)
+
+
+@pytest.fixture
+def log(server: Served) -> Log:
+    """This server's log."""
+    return Log(server)
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    """A table shown at the end of the run; its title is the first line of the scenario's docstring."""
+    documented = (request.function.__doc__ or request.node.name).strip().splitlines()[0].rstrip(".")
+    return Table(_plugin(request).tables, documented)
+
+
+@pytest.fixture
+def sizes(request: pytest.FixtureRequest) -> Sizes:
+    """How much this budget measures."""
+    return _plugin(request).settings.sizes
+
+
+@pytest.fixture
+def baseline(request: pytest.FixtureRequest) -> Drift:
+    """What is resolved and installed now, against the newest baseline of this arm."""
+    plugin = _plugin(request)
+    return Drift(plugin.stored.store, plugin.facts)
+
+
+@pytest.fixture
+def speculation(server: Served) -> Speculation:
+    """The question whether this server speculates, with its witnesses."""
+    return Speculation(server)
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
+    """Plays a workload for the budget's rounds and keeps every round for the verdict."""
+    return _measure_of(request, server)
+
+
+def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
+    plugin = _plugin(request)
+    series: SeriesId | None = request.node.stash.get(series_of, None)
+    return Measure(
+        plugin.run,
+        served,
+        plugin.recording,
+        series,
+        benchmark=lambda: request.getfixturevalue("benchmark"),
+        facts=plugin.facts,
+    )
+
+
+@pytest.fixture
+def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> Trial:
+    """Tries this item's arm out, whether it starts or not."""
+    questions = _plugin(request).settings.sizes.canary_questions
+    return Trial(
+        launching,
+        target,
+        canary=lambda served: Canary(served, questions, {}),
+        measure=lambda served: _measure_of(request, served),
+    )
