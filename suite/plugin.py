@@ -206,7 +206,7 @@ class PerfPlugin:
         except (LoadError, ProbeError):
             # whoever could not reach the server says so; that the server died is the cause
             if (served := item.stash.get(served_key, None)) is not None:
-                served.server.check()
+                served.must_live()
             raise
         finally:
             self._attach(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +23,9 @@ from suite.session.recording import Played
 from suite.session.steadiness import must_be_empty, must_be_idle
 from suite.session.witnesses import OnDisk
 
+DEATH_SEEN_S = 2.0
+"""A server that died answers nobody at once; that it died is known a moment later."""
+
 
 @dataclass(eq=False)
 class Served:
@@ -37,6 +41,15 @@ class Served:
     """Long prompts by their tokens, as this server counts them."""
     files: Files | None = None
     """What can be read on its host."""
+
+    def must_live(self) -> None:
+        """Raise ServerDied if the server is gone, or is found to be within a moment: its end is not seen at once."""
+        deadline = time.monotonic() + DEATH_SEEN_S
+        while True:
+            self.server.check()
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.1)
 
     @cached_property
     def info(self) -> ServerInfo:

@@ -133,8 +133,8 @@ def customized() -> list[str]:
 
 
 def _hooks(folder: str, name: str) -> bool:
-    """Does a ``.pth`` file run code (a line that begins with ``import``) that speaks of SGLang?"""
-    lines = (_read(folder, name) or "").splitlines()
+    """Does a ``.pth`` file run code (a line that begins with ``import``) that speaks of SGLang, and not of this suite?"""
+    lines = (_read(folder, name) or "").replace("sglang_perf_gate", "").splitlines()
     return any(line.startswith("import") and "sglang" in line for line in lines)
 
 
