@@ -99,13 +99,14 @@ def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
             _sd(floor.round_cv),
             _sd(floor.launch_sd),
             f"{100 * floor.sdc_one_session:.1f} %",
-            f"{100 * floor.sdc_five_sessions:.1f} %",
+            # one launch tells nothing of how launches differ, and so nothing of sessions that differ as they do
+            "-" if floor.launch_sd is None else f"{100 * floor.sdc_five_sessions:.1f} %",
         )
         for floor in floors
     ]
     legend = (
         "rounds, launches: standard deviation between rounds of a launch and between launches; seen: the smallest "
-        "change that nine of ten runs of this budget call, by the number of recorded baseline sessions"
+        "change that nine of ten runs of this budget call, by the number of recorded baseline sessions (five: only from two launches on, --launches 2)"
     )
     return [*columns([head, *rows], right=range(3, len(head))), legend]
 
