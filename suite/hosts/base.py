@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,12 @@ class Running(ABC):
     Its standard error comes in with its output. Closing the input tells a well-made command to end.
     """
 
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[bytes | None] = (
+            queue.SimpleQueue()
+        )  # filled by each kind; None is the end
+        self._over = False
+
     @abstractmethod
     def send(self, data: bytes) -> None:
         """Write to its input.
@@ -46,13 +53,22 @@ class Running(ABC):
             ConnectionLost: it is gone.
         """
 
-    @abstractmethod
     def line(self, timeout_s: float) -> bytes | None:
         """Its next line without the end of line; ``None`` when none came in time.
 
         Raises:
             EOFError: there will be no more.
         """
+        if self._over:
+            raise EOFError
+        try:
+            line = self._lines.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if line is None:
+            self._over = True
+            raise EOFError
+        return line
 
     @abstractmethod
     def close(self, timeout_s: float) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import subprocess
 import tempfile
@@ -110,6 +109,7 @@ class LocalHost(Host):
 class _LocalRunning(Running):
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
         # a session of its own: a Ctrl-C in the terminal is for the suite alone, which then ends this
+        super().__init__()
         self._process = subprocess.Popen(
             list(argv),
             stdin=subprocess.PIPE,
@@ -120,8 +120,6 @@ class _LocalRunning(Running):
             start_new_session=True,
             bufsize=0,
         )
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._over = False
         self._reader = threading.Thread(target=self._read, name=f"reader of {argv[0]}", daemon=True)
         self._reader.start()
 
@@ -143,18 +141,6 @@ class _LocalRunning(Running):
                 view = view[self._process.stdin.write(view) :]
         except (OSError, ValueError):
             raise ConnectionLost(f"{self._process.args[0]!r} is gone") from None  # type: ignore[index]
-
-    def line(self, timeout_s: float) -> bytes | None:
-        if self._over:
-            raise EOFError
-        try:
-            line = self._lines.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-        if line is None:
-            self._over = True
-            raise EOFError
-        return line
 
     def close(self, timeout_s: float) -> None:
         assert self._process.stdin is not None

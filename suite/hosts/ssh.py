@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import queue
 import secrets
 import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -170,10 +169,9 @@ class SSHHost(Host):
 
 class _SSHRunning(Running):
     def __init__(self, process: asyncssh.SSHClientProcess[bytes], host: SSHHost) -> None:
+        super().__init__()
         self._process = process
         self._host = host
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._over = False
         host._call(self._begin(), 10.0)
 
     async def _begin(self) -> None:
@@ -197,18 +195,6 @@ class _SSHRunning(Running):
             await self._process.stdin.drain()
 
         self._host._call(work(), 60.0)
-
-    def line(self, timeout_s: float) -> bytes | None:
-        if self._over:
-            raise EOFError
-        try:
-            line = self._lines.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-        if line is None:
-            self._over = True
-            raise EOFError
-        return line
 
     def close(self, timeout_s: float) -> None:
         async def work() -> None:
