@@ -40,9 +40,8 @@ class Running(ABC):
     """
 
     def __init__(self) -> None:
-        self._lines: queue.SimpleQueue[bytes | None] = (
-            queue.SimpleQueue()
-        )  # filled by each kind; None is the end
+        # filled by each kind of host; None is the end
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._over = False
 
     @abstractmethod
