@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#define CONTRACT 1        /* as in draining.py */
 #define READY 1024        /* sockets looked at in one call; the others are still ready in the next */
 #define READ_BYTES 65536
 #define BELIEVED_S 60.0   /* as in draining.py */
@@ -179,5 +180,7 @@ PyMODINIT_FUNC PyInit__draining(void) {
     name_read = PyUnicode_InternFromString("read");
     name_append = PyUnicode_InternFromString("append");
     if (!name_pieces || !name_stamps || !name_whole || !name_read || !name_append) return NULL;
-    return PyModule_Create(&module);
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddIntConstant(made, "CONTRACT", CONTRACT)) Py_CLEAR(made);
+    return made;
 }

@@ -15,6 +15,9 @@ from time import perf_counter
 
 from suite.load.sse import EVENT_END, EVENT_START
 
+CONTRACT = 1
+"""To be raised, here and in C, whenever what the two loops promise changes: an older one in C is then not used."""
+
 CHUNK_END = EVENT_END + b"\r\n"
 """The last bytes of an HTTP chunk that ends with an event."""
 

@@ -20,9 +20,11 @@ from suite.load.draining import Stream
 try:
     from suite.load import _draining
 except ImportError:  # installed where there was no compiler
-    drain, IN_C = draining.drain, False
+    IN_C = False
 else:
-    drain, IN_C = _draining.drain, True
+    IN_C = _draining.CONTRACT == draining.CONTRACT  # else built from another version's source
+"""Whether the innermost loop is the one in C."""
+drain = _draining.drain if IN_C else draining.drain
 
 AVAILABLE = sys.platform == "linux"
 """Whether this machine can read this way at all."""

@@ -326,6 +326,8 @@ async def _open_socket(host: str, port: int, addresses: Sequence[_Address] | Non
 
 
 async def _within(work: Awaitable[T], timeout_s: float | None, error: type[httpx2.TimeoutException]) -> T:
+    if timeout_s is None:
+        return await work
     try:
         async with asyncio.timeout(timeout_s):
             return await work

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import select
 import socket
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -248,3 +249,22 @@ def test_bytes_before_their_blank_line_are_not_taken_for_an_event(drain: Drain, 
     whole = Answer(keep_text=True)
     whole.feed(0.0, b"".join(body))
     assert (arrivals.answer.tokens, arrivals.answer.chunks) == (whole.tokens, whole.chunks)
+
+
+def test_nothing_is_held_longer_than_it_is_used(drain: Drain) -> None:
+    """Counted references: those of the loop in C are counted by hand."""
+    source, pieces = OneSocket(drain), list[bytes]()
+    stream = Stream(source.ours, lambda _, data: pieces.append(data), lambda _: None)
+    source.watch(source.ours, stream)
+    kept = (stream, stream.pieces, stream.stamps, stream.read, source._watched, source._epoll, source._ended)
+    before = [sys.getrefcount(each) for each in kept]
+    for stream.whole in (True, False):
+        for _ in range(50):
+            source.read(LOOKS_WHOLE)
+    assert [sys.getrefcount(each) for each in kept] == before
+    assert (len(pieces), len(stream.pieces), len(stream.stamps)) == (50, 50, 50)
+    usual = {sys.getrefcount(piece) for piece in [b"piece %d" % n for n in range(3)]}
+    assert {sys.getrefcount(piece) for piece in pieces} == usual
+    assert {sys.getrefcount(piece) for piece in stream.pieces} == usual
+    source.close()
+    source.ours.close()
