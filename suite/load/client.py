@@ -86,7 +86,9 @@ class Client:
             kind_of = FaultKind.server_error if error.status_code >= 500 else FaultKind.rejected
             return Fault(kind_of, _server_message(error), error.status_code, clock())
         except (openai.APIConnectionError, httpx2.TransportError) as error:
-            return _connection_fault(error)
+            fault = _connection_fault(error)
+            _let_go_of_frames(error)
+            return fault
         finally:
             TICKET.reset(token)
 
@@ -180,6 +182,13 @@ async def _receive(response: httpx2.Response, ticket: Ticket) -> Fault | None:
     async for piece in response.aiter_raw():
         arrivals.add(clock(), piece)
     return None
+
+
+def _let_go_of_frames(error: BaseException | None) -> None:
+    """Frames of a traceback hold the answer, and the answer's future holds the error: a cycle that would stay long."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _connection_fault(error: Exception) -> Fault:

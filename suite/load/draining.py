@@ -29,27 +29,27 @@ _BELIEVED_S = 60.0  # a stamp further from now than this is a clock that was set
 
 
 class Stream:
-    """One socket that is read, and what is done with its bytes.
+    """One socket that is read; what becomes of its bytes is for a subclass to say.
 
-    `read` is called with (arrival on `perf_counter`, bytes) for each read, and `ended` once, at the end or error. Only
-    while `whole` is set, a read that is exactly one HTTP chunk with exactly one server-sent event is put aside without
-    a call: the event's data into `pieces`, its arrival into `stamps`.
+    Only while `whole` is set, a read that is exactly one HTTP chunk with exactly one server-sent event is put aside
+    without a call: the event's data into `pieces`, its arrival into `stamps`.
     """
 
-    __slots__ = ("ended", "pieces", "read", "receive", "stamps", "whole")
+    __slots__ = ("pieces", "receive", "stamps", "whole")
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        read: Callable[[float, bytes], None],
-        ended: Callable[[OSError | None], None],
-    ) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self.receive = sock.recvmsg
-        self.read = read
-        self.ended = ended
         self.pieces: list[bytes] = []
         self.stamps = array("d")
         self.whole = False
+
+    def read(self, arrived: float, data: bytes) -> None:
+        """Take any other read, that arrived at this time on `perf_counter`."""
+        raise NotImplementedError
+
+    def ended(self, error: OSError | None) -> None:
+        """Be told, once, that nothing more will come: the other side closed, or an error."""
+        raise NotImplementedError
 
 
 class _Starts(dict[int, bytes]):

@@ -29,18 +29,18 @@ Origin = tuple[str, int]
 _Address = tuple[Any, ...]  # as getaddrinfo gives them
 
 
-class _Connection:
+class _Connection(Stream):
     """One TCP connection, at most one response at a time."""
 
     def __init__(self, origin: Origin, sock: socket.socket, reader: Reader) -> None:
+        super().__init__(sock)
         self.origin = origin
         self.closed = False
         self.idle_since = 0.0
         self._sock = sock
         self._reader = reader
         self._parser: Any = None  # httptools ships no types
-        self._stream = Stream(sock, self._read, self._ended)
-        reader.watch(sock, self._stream)
+        reader.watch(sock, self)
 
     async def send(self, message: bytes) -> None:
         """Hand a whole request to the socket."""
@@ -52,7 +52,7 @@ class _Connection:
         With `events`, the body of a good answer is read for its events, and is in `arrivals` alone.
         """
         loop = asyncio.get_running_loop()
-        self._stream.pieces, self._stream.stamps = arrivals.pieces, arrivals.stamps
+        self.pieces, self.stamps = arrivals.pieces, arrivals.stamps
         self._bodies: list[bytes] = []
         self.events = events
         self._between_chunks = False
@@ -72,7 +72,7 @@ class _Connection:
 
     # the reader calls these
 
-    def _read(self, arrived: float, data: bytes) -> None:
+    def read(self, arrived: float, data: bytes) -> None:
         if self._parser is None:  # nobody asked
             self.abort()
             return
@@ -81,7 +81,7 @@ class _Connection:
         for body in self._bodies:
             take(arrived, body)
         self._bodies.clear()
-        self._stream.whole = (  # what comes next begins a chunk, and an event
+        self.whole = (  # what comes next begins a chunk, and an event
             self.events
             and self._parser is not None
             and self._between_chunks
@@ -97,7 +97,7 @@ class _Connection:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(httpx2.RemoteProtocolError(f"the server's answer is not HTTP/1.1: {error!r}"))
 
-    def _ended(self, error: OSError | None) -> None:
+    def ended(self, error: OSError | None) -> None:
         self.closed = True
         if self._parser is None:
             self.abort()
@@ -162,7 +162,7 @@ class _Connection:
         """Close at once."""
         self.closed = True
         self._parser = None
-        self._stream.whole = False
+        self.whole = False
         self._reader.forget(self._sock)
         self._sock.close()
 

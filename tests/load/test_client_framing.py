@@ -254,9 +254,14 @@ def test_bytes_before_their_blank_line_are_not_taken_for_an_event(drain: Drain, 
 def test_nothing_is_held_longer_than_it_is_used(drain: Drain) -> None:
     """Counted references: those of the loop in C are counted by hand."""
     source, pieces = OneSocket(drain), list[bytes]()
-    stream = Stream(source.ours, lambda _, data: pieces.append(data), lambda _: None)
+
+    class Kept(Stream):
+        def read(self, arrived: float, data: bytes) -> None:
+            pieces.append(data)
+
+    stream = Kept(source.ours)
     source.watch(source.ours, stream)
-    kept = (stream, stream.pieces, stream.stamps, stream.read, source._watched, source._epoll, source._ended)
+    kept = (stream, stream.pieces, stream.stamps, source._watched, source._epoll, source._ended)
     before = [sys.getrefcount(each) for each in kept]
     for stream.whole in (True, False):
         for _ in range(50):

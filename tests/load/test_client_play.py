@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -27,11 +28,25 @@ from suite.load import (
     play,
     workloads,
 )
-from suite.load.arrivals import clock
+from suite.load.arrivals import Arrivals, clock
+from suite.load.decode import Answer
+from suite.load.draining import Stream
+from suite.load.endpoint import TransportName
 from suite.load.health import judge
 from suite.load.player import Plan, Player
 from suite.load.records import ClientHealth
-from tests.load.scripted import HEAD, Asked, ScriptedServer, Step, answer, chunked, event, plain, token_events
+from tests.load.scripted import (
+    HEAD,
+    RESET,
+    Asked,
+    ScriptedServer,
+    Step,
+    answer,
+    chunked,
+    event,
+    plain,
+    token_events,
+)
 
 WORKLOAD = workloads.load("maths")
 SHORT = Sampling(max_tokens=4)
@@ -265,6 +280,23 @@ def test_a_worker_that_dies_in_mid_round_ends_it_and_the_others() -> None:
         play(endpoint(server), WORKLOAD, ClosedLoop(2, 4), sampling=SHORT, progress=kill_one, workers=2)
     assert time.monotonic() - before < 10
     assert not _load_workers()
+
+
+@pytest.mark.parametrize("transport", ["stamping", "public"])
+@pytest.mark.parametrize("script", [answer(40), [*answer(40)[:20], RESET]], ids=["whole", "reset"])
+def test_nothing_of_a_round_waits_for_the_garbage_collector(
+    transport: TransportName, script: list[Step]
+) -> None:
+    """Cycles would keep every answer of a round in memory into the next."""
+    with ScriptedServer(lambda _: script) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            play(Endpoint(server.url, "m", transport=transport), WORKLOAD, ClosedLoop(2, 6), sampling=SHORT)
+            left = [type(each) for each in gc.get_objects() if isinstance(each, Arrivals | Answer | Stream)]
+        finally:
+            gc.enable()
+    assert left == []
 
 
 def _load_workers() -> list[psutil.Process]:

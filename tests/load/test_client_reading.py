@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -25,6 +26,25 @@ def loop_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(reading, "drain", draining.drain)
     elif not reading.IN_C:
         pytest.skip("the loop in C is not built here")
+
+
+class Calls(Stream):
+    """A stream that hands everything to two functions."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        read: Callable[[float, bytes], object] = lambda *_: None,
+        ended: Callable[[OSError | None], object] = lambda _: None,
+    ) -> None:
+        super().__init__(sock)
+        self._do = read, ended
+
+    def read(self, arrived: float, data: bytes) -> None:
+        self._do[0](arrived, data)
+
+    def ended(self, error: OSError | None) -> None:
+        self._do[1](error)
 
 
 def connected() -> tuple[socket.socket, socket.socket]:
@@ -46,7 +66,7 @@ async def read_all(sizes: list[int], close: bool, late_s: float = 0.0) -> tuple[
         ends += 1
         assert error is None
 
-    reader.watch(ours, Stream(ours, lambda _, data: seen.append(len(data)), ended))
+    reader.watch(ours, Calls(ours, lambda _, data: seen.append(len(data)), ended))
     for size in sizes:
         theirs.sendall(bytes(size))
         if not late_s:
@@ -93,7 +113,7 @@ def test_a_reset_is_told_with_its_error() -> None:
     async def reset() -> list[OSError | None]:
         theirs, ours = connected()
         reader, ends = Reader(), list[OSError | None]()
-        reader.watch(ours, Stream(ours, lambda *_: None, ends.append))
+        reader.watch(ours, Calls(ours, lambda *_: None, ends.append))
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         theirs.close()
         for _ in range(100):
@@ -116,7 +136,7 @@ def test_a_stamp_that_cannot_be_true_is_replaced_and_counted() -> None:
     async def stamped(wall_off_s: int) -> tuple[float, float, float, int]:
         theirs, ours = connected()
         reader, arrivals = Reader(), list[float]()
-        reader.watch(ours, Stream(ours, lambda t, _: arrivals.append(t), lambda _: None))
+        reader.watch(ours, Calls(ours, lambda t, _: arrivals.append(t)))
         await asyncio.sleep(0.05)  # the kernel switches stamps on with a delay
         reader.unstamped, reader._wall_base_s = 0, reader._wall_base_s + wall_off_s
         before = time.perf_counter()
@@ -148,7 +168,7 @@ def test_a_stream_forgotten_by_a_callback_is_not_read_on() -> None:
             seen.append(len(data))
             reader.forget(ours)
 
-        reader.watch(ours, Stream(ours, read, lambda _: None))
+        reader.watch(ours, Calls(ours, read))
         theirs.sendall(bytes(200_000))
         theirs.close()
         await asyncio.sleep(0.1)
@@ -170,7 +190,7 @@ def test_what_a_callback_raises_is_raised() -> None:
         def read(_: float, data: bytes) -> None:
             raise ValueError(data)
 
-        reader.watch(ours, Stream(ours, read, lambda _: None))
+        reader.watch(ours, Calls(ours, read))
         theirs.sendall(b"x")
         await asyncio.sleep(0.05)
         reader.close()
@@ -190,7 +210,7 @@ def test_a_first_answer_is_not_acknowledged_chunk_by_chunk() -> None:
         theirs, ours = connected()
         theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader = Reader()
-        reader.watch(ours, Stream(ours, lambda *_: None, lambda _: None))
+        reader.watch(ours, Calls(ours))
         ours.send(bytes(500))
         before = _segments_sent(ours)
         for _ in range(40):
