@@ -6,8 +6,10 @@ import asyncio
 import socket
 import struct
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ if sys.platform != "linux":
 from suite.load import draining, reading
 from suite.load.draining import Stream
 from suite.load.reading import Reader
+from tests.paced.server import compiler
 
 
 @pytest.fixture(params=["python", "c"], autouse=True)
@@ -26,6 +29,12 @@ def loop_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(reading, "drain", draining.drain)
     elif not reading.IN_C:
         pytest.skip("the loop in C is not built here")
+
+
+def test_the_loop_in_c_is_there_where_it_can_be_built() -> None:
+    if compiler() is None or not (Path(sysconfig.get_paths()["include"]) / "Python.h").exists():
+        pytest.skip("no compiler, or no headers of Python")
+    assert reading.IN_C, "missing, or of another version: install anew (pip install -e .)"
 
 
 class Calls(Stream):
