@@ -1,7 +1,8 @@
-"""Reasons not to believe a measurement: each a named pure function of recorded values, with its evidence.
+"""Reasons not to believe what a launch measured: each a named pure function of recorded values, with its evidence.
 
 A rule takes plain values as the probes and the client record them and gives an `Invalid` or None. What was not
-recorded gives no reason: absence of evidence is for the report to mention, not for the gate to punish.
+recorded gives no reason: absence of evidence is for the report to mention, not for the gate to punish. The reasons of
+a single round are `metrics.validity`.
 Settings and flags are compared by SGLang's resolved names (`speculative_num_steps`).
 """
 
@@ -26,8 +27,6 @@ POWER_CAP = 0x4
 
 BUSY_PERCENT = 20.0
 CLOCK_DROP = 0.03
-CACHED_SHARE = 0.1
-LATE_SHARE = 0.01
 
 
 def clocks_throttled(samples: Sequence[Record]) -> Invalid | None:
@@ -94,58 +93,6 @@ def gpu_lost(xids: Sequence[Any], lost: Sequence[str] = ()) -> Invalid | None:
     return Invalid("gpu_lost", ", ".join(what))
 
 
-def early_stops(requests: Sequence[Record]) -> Invalid | None:
-    """Answers ended before the length asked for: speed and acceptance of another text. {completion_tokens, max_tokens}"""
-    counted = [r for r in requests if r.get("completion_tokens") is not None and r.get("max_tokens")]
-    early = [r for r in counted if r["completion_tokens"] < r["max_tokens"]]
-    if not early:
-        return None
-    shortest = min(early, key=lambda r: r["completion_tokens"])
-    evidence = (
-        f"{len(early)} of {len(counted)} answers, the shortest after {shortest['completion_tokens']} of "
-        f"{shortest['max_tokens']} tokens, finish_reason {shortest.get('finish_reason')!r}"
-    )
-    return Invalid("early_stop", evidence)
-
-
-def unequal_lengths(requests: Sequence[Record]) -> Invalid | None:
-    """Answers of one round have different lengths: rounds are then not samples of one thing. {completion_tokens}"""
-    lengths = sorted({r["completion_tokens"] for r in requests if r.get("completion_tokens") is not None})
-    if len(lengths) < 2:
-        return None
-    return Invalid("unequal_output_lengths", f"answers of {lengths[0]} to {lengths[-1]} tokens in one round")
-
-
-def cached_prompts(requests: Sequence[Record], share_max: float = CACHED_SHARE) -> Invalid | None:
-    """Prompt tokens came from the prefix cache where none should. {cached_tokens, prompt_tokens}"""
-    known = [r for r in requests if r.get("cached_tokens") is not None and r.get("prompt_tokens")]
-    cached, prompt = sum(r["cached_tokens"] for r in known), sum(r["prompt_tokens"] for r in known)
-    if not prompt or cached <= share_max * prompt:
-        return None
-    evidence = f"{cached} of {prompt} prompt tokens from the prefix cache ({cached / prompt:.0%}, at most {share_max:.0%})"
-    return Invalid("cached_prompt_tokens", evidence)
-
-
-def failed_requests(requests: Sequence[Record]) -> Invalid | None:
-    """Requests failed or were retried: the others had the server to themselves. {failed: reason or None, retries}"""
-    failed = [r for r in requests if r.get("failed")]
-    retried = [r for r in requests if r.get("retries")]
-    if not failed and not retried:
-        return None
-    first = f"; the first: {failed[0]['failed']}" if failed else ""
-    return Invalid(
-        "failed_requests", f"{len(failed)} of {len(requests)} failed, {len(retried)} retried{first}"
-    )
-
-
-def client_late(late_s: Sequence[float], round_s: float) -> Invalid | None:
-    """The client itself sent or read late, by more than 1 % of the round in total: its time, not the server's."""
-    total = sum(max(x, 0.0) for x in late_s)
-    if round_s <= 0 or total <= LATE_SHARE * round_s:
-        return None
-    return Invalid("client_late", f"{total:.3f} s of a round of {round_s:.3f} s ({total / round_s:.1%})")
-
-
 def simulated_acceptance(environment: Mapping[str, str], intended: bool = False) -> Invalid | None:
     """`SGLANG_SIMULATE_ACC_LEN` forces acceptance: no verdict, except in an arm that sets it on purpose."""
     value = environment.get("SGLANG_SIMULATE_ACC_LEN")
@@ -187,18 +134,6 @@ def of_launch(record: Record, baseline: Record | None = None) -> list[Invalid]:
         no_cuda_graphs(record.get("cuda_graphs"), before.get("cuda_graphs")),
     ]
     return [reason for reason in found if reason is not None]
-
-
-def of_round(record: Record, number: int, *, cached_share_max: float | None = CACHED_SHARE) -> list[Invalid]:
-    """All reasons the record of round `number` gives: `requests`, `late_s`, `round_s`."""
-    requests = record.get("requests", ())
-    found = [
-        failed_requests(requests),
-        early_stops(requests) or unequal_lengths(requests),
-        None if cached_share_max is None else cached_prompts(requests, cached_share_max),
-        client_late(record.get("late_s", ()), float(record.get("round_s", 0.0))),
-    ]
-    return [Invalid(reason.name, reason.evidence, number) for reason in found if reason is not None]
 
 
 def _by_gpu(samples: Sequence[Record]) -> dict[Any, list[Record]]:

@@ -62,45 +62,6 @@ def test_a_card_that_fell_off_the_bus() -> None:
     assert invalid.gpu_lost([]) is None
 
 
-def test_answers_that_stopped_early() -> None:
-    requests = [
-        {"completion_tokens": n, "max_tokens": 2048, "finish_reason": "stop"} for n in (2048, 775, 1200)
-    ]
-    found = invalid.early_stops(requests)
-    assert found is not None
-    assert found.evidence == "2 of 3 answers, the shortest after 775 of 2048 tokens, finish_reason 'stop'"
-    assert invalid.early_stops(requests[:1]) is None
-
-
-def test_answers_of_unequal_length() -> None:
-    assert invalid.unequal_lengths([{"completion_tokens": 64}, {"completion_tokens": 64}]) is None
-    found = invalid.unequal_lengths([{"completion_tokens": 64}, {"completion_tokens": 60}])
-    assert found is not None
-    assert "60 to 64" in found.evidence
-
-
-def test_cached_prompt_tokens() -> None:
-    warm = [{"cached_tokens": 400, "prompt_tokens": 500}] * 2
-    found = invalid.cached_prompts(warm)
-    assert found is not None
-    assert "800 of 1000 prompt tokens from the prefix cache (80%" in found.evidence
-    assert invalid.cached_prompts([{"cached_tokens": 3, "prompt_tokens": 500}]) is None
-
-
-def test_failed_and_retried_requests() -> None:
-    assert invalid.failed_requests([{"failed": None, "retries": 0}] * 4) is None
-    found = invalid.failed_requests([{"failed": "timeout"}, {"retries": 2}, {}])
-    assert found is not None
-    assert found.evidence == "1 of 3 failed, 1 retried; the first: timeout"
-
-
-def test_the_client_itself_late() -> None:
-    assert invalid.client_late([0.001, 0.002], round_s=2.0) is None
-    found = invalid.client_late([0.05, 0.07], round_s=2.0)
-    assert found is not None
-    assert found.name == "client_late"
-
-
 def test_forced_acceptance_is_refused_unless_meant() -> None:
     environment = {"SGLANG_SIMULATE_ACC_LEN": "3.0"}
     assert invalid.simulated_acceptance(environment) is not None
@@ -135,14 +96,3 @@ def test_a_record_gives_all_its_reasons() -> None:
         "no_cuda_graphs",
     ]
     assert invalid.of_launch({}) == []
-
-
-def test_reasons_of_a_round_carry_its_number() -> None:
-    requests = [{"completion_tokens": 10, "max_tokens": 64, "cached_tokens": 50, "prompt_tokens": 60}]
-    found = invalid.of_round({"requests": requests, "late_s": [1.0], "round_s": 2.0}, 4)
-    assert [(r.name, r.round) for r in found] == [
-        ("early_stop", 4),
-        ("cached_prompt_tokens", 4),
-        ("client_late", 4),
-    ]
-    assert invalid.of_round({}, 0) == []
