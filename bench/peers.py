@@ -1,0 +1,229 @@
+"""Load tools beside the clients: `sglang.bench_serving`, GuideLLM and AIPerf as they come, held to the same paced server.
+
+    python -m bench.peers install [--peers NAME,...]
+
+makes an environment for each below `.bench/`; `python -m bench` then compares those that are there.
+
+A tool is a command that starts, imports, measures and reports. Its CPU per chunk is that of all its processes while the
+streams run, a quarter of them being over, until it has seen the last chunk: neither imports nor reports count. What it says
+of each request is read from its own export and compared with the server's log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bench import bounded, peer_install
+from bench.peer_install import Installed
+from bench.peer_tools import TOOLS, Reported, Task, prepare
+from tests.paced.server import PacedServer, Truth
+
+REPEATS: Mapping[int, int] = {64: 2, 256: 2}
+"""Runs at a number of streams, where not one."""
+ENOUGH_CHUNKS = 5_000
+"""CPU over fewer chunks than these would be noise: it is read ten times a second, in steps of 10 ms a process."""
+START_S = 45.0
+SLOWNESS = 6.0
+"""A run may take START_S and this many times as long as its streams; then it is killed."""
+BUDGET_S = 420.0
+"""No run of a tool starts later than this after the first, so that a slow machine ends too."""
+
+
+class Failed(Exception):
+    """A run that says nothing; the reason, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFigures:
+    """One run; None where the tool's export, or so few chunks, cannot tell. Errors as in `bench.__main__.Figures`.
+
+    `whole_cpu_s` and `whole_s`: what the command cost from start to exit.
+    """
+
+    cpu_us: float | None
+    gap_error_p99_ms: float | None
+    ttft_error_ms: float
+    span_error_p99_ms: float
+    whole_cpu_s: float
+    whole_s: float
+
+
+@dataclass(slots=True)
+class Row:
+    """What is known of one tool at one number of streams."""
+
+    runs: list[PeerFigures] = field(default_factory=list)
+    failed: str = ""
+
+    def median(self, what: str) -> float | None:
+        """The median over runs of one figure, None where none of them has it."""
+        values = [value for run in self.runs if (value := getattr(run, what)) is not None]
+        return float(statistics.median(values)) if values else None
+
+
+# ------------------------------------------------------------------------------------------- what a run amounts to
+def cpu_per_chunk_us(
+    samples: Sequence[tuple[float, float]], reported: Mapping[int, Reported], truth: Mapping[int, Truth]
+) -> float | None:
+    """CPU between when a quarter of every stream was out and when the tool had seen the last chunk, over the chunks between.
+
+    `samples` are (time, CPU so far), on the clock of the log. None where there are too few chunks to tell.
+    """
+    begin = max(stream.left_s[len(stream.left_s) // 4] for stream in truth.values())
+    end = max(truth[stream].arrived_s + said.ttft_s + said.span_s for stream, said in reported.items())
+    chunks = sum(int(np.count_nonzero(stream.left_s > begin)) for stream in truth.values())
+    if chunks < ENOUGH_CHUNKS:
+        return None
+    times, cpu = zip(*samples, strict=True)
+    before, after = np.interp([begin, end], times, cpu)
+    return float(after - before) / chunks * 1e6
+
+
+def compare(
+    reported: Mapping[int, Reported], truth: Mapping[int, Truth], streams: int, chunks: int
+) -> tuple[float | None, float, float]:
+    """Errors in ms against the log: p99 of times between chunks, mean of TTFT, p99 of first to last chunk.
+
+    Raises Failed when not every stream of every chunk is in both.
+    """
+    if set(truth) != set(range(streams)):
+        raise Failed(f"{len(truth)} of {streams} streams reached the server")
+    if set(reported) != set(truth):
+        raise Failed(f"{len(set(reported) & set(truth))} of {streams} streams are in its export")
+    gaps: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
+    firsts, spans = [], []
+    for stream, said in reported.items():
+        left = truth[stream].left_s
+        if len(left) != chunks:
+            raise Failed(f"stream {stream}: {len(left)} chunks left, not {chunks}")
+        firsts.append(abs(said.ttft_s - (left[0] - truth[stream].arrived_s)))
+        spans.append(abs(said.span_s - (left[-1] - left[0])))
+        if said.gaps_s is not None:
+            if len(said.gaps_s) != chunks - 1:
+                raise Failed(f"stream {stream}: {chunks} chunks left, it saw {len(said.gaps_s) + 1}")
+            gaps.append(np.abs(np.asarray(said.gaps_s) - np.diff(left)))
+    gap = float(np.quantile(np.concatenate(gaps), 0.99)) * 1e3 if gaps else None
+    return gap, float(np.mean(firsts)) * 1e3, float(np.quantile(spans, 0.99)) * 1e3
+
+
+# ------------------------------------------------------------------------------------------------------- running
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One run: samples of (time, CPU so far), what the tool said, and what the server logged; its whole cost."""
+
+    samples: Sequence[tuple[float, float]]
+    reported: Mapping[int, Reported]
+    truth: Mapping[int, Truth]
+    cpu_s: float
+    wall_s: float
+
+
+def play(peer: Installed, server: PacedServer, streams: int, chunks: int, interval_s: float) -> Played:
+    """Run a tool once. Raises Failed when it gives up, breaks, or its export cannot be read."""
+    server.take_log()
+    with tempfile.TemporaryDirectory(prefix="peer-") as name:
+        began = time.monotonic()
+        task = Task(server.url, streams, chunks, Path(name))
+        prepare(peer.tool, task)
+        try:
+            ended = bounded.run(
+                [str(peer.python), "-m", peer.tool.module, *peer.tool.arguments(task)],
+                peer.environment(task.directory),
+                task.directory,
+                task.directory / "output.txt",
+                START_S + SLOWNESS * chunks * interval_s,
+            )
+        except bounded.GaveUp as error:
+            raise Failed(str(error)) from error
+        if ended.status:
+            raise Failed(f"exit {ended.status}: {peer_install.last_words(ended.output)}")
+        try:
+            reported = peer.tool.read(task)
+        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            raise Failed(f"its export cannot be read ({type(error).__name__}: {error})") from error
+        wall_s = time.monotonic() - began
+        return Played(ended.samples, reported, server.take_log(), ended.cpu_s, wall_s)
+
+
+class Peers:
+    """The tools that are compared, and what was found out about them so far."""
+
+    def __init__(self, installed: Mapping[str, Installed], interval_s: float) -> None:
+        self._installed = installed
+        self._interval_s = interval_s
+        self._deadline: float | None = None
+        self.rows: dict[tuple[str, int], Row] = {}
+
+    def take_turn(
+        self, server: PacedServer, repeat: int, streams: int, chunks: int, say: Callable[[str], None]
+    ) -> None:
+        """One run of each tool, where this repeat has one."""
+        if repeat >= REPEATS.get(streams, 1):
+            return
+        if self._deadline is None:
+            self._deadline = time.monotonic() + BUDGET_S
+        for name, peer in self._installed.items():
+            row = self.rows.setdefault((name, streams), Row())
+            if row.failed or self._failed_with_fewer(name, streams):
+                row.failed = row.failed or "not run, for it failed with fewer streams"
+            elif time.monotonic() > self._deadline:
+                row.failed = "" if row.runs else f"not run, the tools' {BUDGET_S:.0f} s were used up"
+            else:
+                say(f"run {repeat + 1}: {streams} streams, {peer.tool.name}")
+                try:
+                    row.runs.append(self._run(peer, server, streams, chunks))
+                except Failed as error:
+                    row.failed = str(error)
+
+    def _failed_with_fewer(self, name: str, streams: int) -> bool:
+        return any(row.failed and of == name and n < streams for (of, n), row in self.rows.items())
+
+    def _run(self, peer: Installed, server: PacedServer, streams: int, chunks: int) -> PeerFigures:
+        played = play(peer, server, streams, chunks, self._interval_s)
+        gap, first, span = compare(played.reported, played.truth, streams, chunks)
+        cpu = cpu_per_chunk_us(played.samples, played.reported, played.truth)
+        return PeerFigures(cpu, gap, first, span, played.cpu_s, played.wall_s)
+
+    def at(self, streams: int) -> list[tuple[str, Row]]:
+        """The rows at one number of streams: the tool's name in the table, and what is known."""
+        found = [(name, self.rows.get((name, streams))) for name in self._installed]
+        return [(TOOLS[name].name, row) for name, row in found if row is not None]
+
+
+def chosen(text: str) -> list[str]:
+    """The names in `--peers`: all, none, or some, comma-separated. Raises argparse's error for others."""
+    if text in ("all", "none"):
+        return list(TOOLS) if text == "all" else []
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if unknown := sorted(set(names) - set(TOOLS)):
+        raise argparse.ArgumentTypeError(
+            f"no peer called {', '.join(unknown)}; there are {', '.join(TOOLS)}, and all or none"
+        )
+    return names
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The installation; 0 when all that was asked for is there."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.peers", description="Install the load tools to compare with."
+    )
+    parser.add_argument("action", choices=["install"])
+    parser.add_argument(
+        "--peers", type=chosen, default=list(TOOLS), metavar="NAME,...", help=f"of {', '.join(TOOLS)}"
+    )
+    parser.add_argument("--any-torch", action="store_true", help="also where pip takes a CUDA build of torch")
+    args = parser.parse_args(argv)
+    return 1 if peer_install.install(args.peers, args.any_torch).missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
