@@ -27,15 +27,15 @@ from bench.peer_install import Installed
 from bench.peer_tools import TOOLS, Reported, Task, prepare
 from tests.paced.server import PacedServer, Truth
 
-REPEATS: Mapping[int, int] = {64: 2, 256: 2}
+REPEATS: Mapping[int, int] = {64: 3, 256: 3}
 """Runs at a number of streams, where not one."""
 ENOUGH_CHUNKS = 5_000
 """CPU over fewer chunks than these would be noise: it is read ten times a second, in steps of 10 ms a process."""
 START_S = 45.0
 SLOWNESS = 6.0
 """A run may take START_S and this many times as long as its streams; then it is killed."""
-BUDGET_S = 420.0
-"""No run of a tool starts later than this after the first, so that a slow machine ends too."""
+BUDGET_S = 360.0
+"""No further run starts once the tools' runs together took this long, so that a slow machine ends too."""
 
 
 class Failed(Exception):
@@ -66,8 +66,15 @@ class Row:
 
     def median(self, what: str) -> float | None:
         """The median over runs of one figure, None where none of them has it."""
-        values = [value for run in self.runs if (value := getattr(run, what)) is not None]
+        values = self._values(what)
         return float(statistics.median(values)) if values else None
+
+    def worst(self, what: str) -> float | None:
+        """The greatest over runs of one figure."""
+        return max(self._values(what), default=None)
+
+    def _values(self, what: str) -> list[float]:
+        return [value for run in self.runs if (value := getattr(run, what)) is not None]
 
 
 # ------------------------------------------------------------------------------------------- what a run amounts to
@@ -160,8 +167,8 @@ class Peers:
     def __init__(self, installed: Mapping[str, Installed], interval_s: float) -> None:
         self._installed = installed
         self._interval_s = interval_s
-        self._deadline: float | None = None
-        self.rows: dict[tuple[str, int], Row] = {}
+        self._spent_s = 0.0
+        self._rows: dict[tuple[str, int], Row] = {}
 
     def take_turn(
         self, server: PacedServer, repeat: int, streams: int, chunks: int, say: Callable[[str], None]
@@ -169,23 +176,26 @@ class Peers:
         """One run of each tool, where this repeat has one."""
         if repeat >= REPEATS.get(streams, 1):
             return
-        if self._deadline is None:
-            self._deadline = time.monotonic() + BUDGET_S
         for name, peer in self._installed.items():
-            row = self.rows.setdefault((name, streams), Row())
-            if row.failed or self._failed_with_fewer(name, streams):
-                row.failed = row.failed or "not run, for it failed with fewer streams"
-            elif time.monotonic() > self._deadline:
-                row.failed = "" if row.runs else f"not run, the tools' {BUDGET_S:.0f} s were used up"
-            else:
-                say(f"run {repeat + 1}: {streams} streams, {peer.tool.name}")
-                try:
-                    row.runs.append(self._run(peer, server, streams, chunks))
-                except Failed as error:
-                    row.failed = str(error)
+            row = self._rows.setdefault((name, streams), Row())
+            if row.failed:
+                continue
+            if self._failed_with_fewer(name, streams):
+                row.failed = "not run: it failed with fewer streams"
+                continue
+            if self._spent_s > BUDGET_S:
+                row.failed = "" if row.runs else f"not run: the load tools' {BUDGET_S:.0f} s were used up"
+                continue
+            say(f"run {repeat + 1}: {streams} streams, {peer.tool.name}")
+            began = time.monotonic()
+            try:
+                row.runs.append(self._run(peer, server, streams, chunks))
+            except Failed as error:
+                row.failed = str(error)
+            self._spent_s += time.monotonic() - began
 
     def _failed_with_fewer(self, name: str, streams: int) -> bool:
-        return any(row.failed and of == name and n < streams for (of, n), row in self.rows.items())
+        return any(row.failed and of == name and n < streams for (of, n), row in self._rows.items())
 
     def _run(self, peer: Installed, server: PacedServer, streams: int, chunks: int) -> PeerFigures:
         played = play(peer, server, streams, chunks, self._interval_s)
@@ -195,8 +205,37 @@ class Peers:
 
     def at(self, streams: int) -> list[tuple[str, Row]]:
         """The rows at one number of streams: the tool's name in the table, and what is known."""
-        found = [(name, self.rows.get((name, streams))) for name in self._installed]
+        found = [(name, self._rows.get((name, streams))) for name in self._installed]
         return [(TOOLS[name].name, row) for name, row in found if row is not None]
+
+    def notes(self) -> list[str]:
+        """What must be known to read the rows."""
+        ran = {of: row for of, row in self._rows.items() if row.runs}
+        if not ran:
+            return []
+        sizes = sorted({streams for _, streams in ran})
+        counts = ", ".join(
+            f"{max(len(row.runs) for (_, n), row in ran.items() if n == size)} at {size}" for size in sizes
+        )
+        usual = max(sizes, key=lambda size: (REPEATS.get(size, 1), size))
+        whole = ", ".join(
+            f"{TOOLS[name].name} {row.median('whole_s'):.0f} s and {row.median('whole_cpu_s'):.0f} s of CPU"
+            for (name, streams), row in ran.items()
+            if streams == usual
+        )
+        lines = [
+            f"load tools: runs: {counts} streams. Their CPU is that of all their processes while the streams run, from a",
+            "  quarter of the way on; unlike the clients' it holds no work after the last chunk, such as reports.",
+            f"  From start to exit at {usual} streams: {whole}.",
+        ]
+        averages = {
+            TOOLS[name].name for (name, _), row in ran.items() if row.median("gap_error_p99_ms") is None
+        }
+        lines += [
+            f"  {name} exports when a request's first and last chunk came, not those between."
+            for name in averages
+        ]
+        return lines
 
 
 def chosen(text: str) -> list[str]:
