@@ -260,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--peers", type=chosen, default=list(TOOLS), metavar="NAME,...", help=f"of {', '.join(TOOLS)}"
     )
     parser.add_argument("--any-torch", action="store_true", help="also where pip takes a CUDA build of torch")
-    args = parser.parse_args(argv)
+    args, _ = parser.parse_known_args(argv)  # tox hands the benchmark's own arguments to both commands
     return 1 if peer_install.install(args.peers, args.any_torch).missing else 0
 
 
