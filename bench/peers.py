@@ -4,9 +4,9 @@
 
 makes an environment for each below `.bench/`; `python -m bench` then compares those that are there.
 
-A tool is a command that starts, imports, measures and reports. Its CPU per chunk is that of all its processes while the
-streams run, a quarter of them being over, until it has seen the last chunk: neither imports nor reports count. What it says
-of each request is read from its own export and compared with the server's log.
+A tool is a command that starts, imports, measures and reports. Its CPU per chunk is that of all its processes from when its
+first request reached the server until it had seen the last chunk: neither imports nor reports count. What it says of each
+request is read from its own export and compared with the server's log.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Failed(Exception):
 class PeerFigures:
     """One run; None where the tool's export, or so few chunks, cannot tell. Errors as in `bench.__main__.Figures`.
 
-    `whole_cpu_s` and `whole_s`: what the command cost from start to exit.
+    `whole_cpu_s` and `whole_s`: what the command cost from start to exit. `at_once`: streams that really ran at a time.
     """
 
     cpu_us: float | None
@@ -55,6 +55,7 @@ class PeerFigures:
     span_error_p99_ms: float
     whole_cpu_s: float
     whole_s: float
+    at_once: int
 
 
 @dataclass(slots=True)
@@ -81,18 +82,26 @@ class Row:
 def cpu_per_chunk_us(
     samples: Sequence[tuple[float, float]], reported: Mapping[int, Reported], truth: Mapping[int, Truth]
 ) -> float | None:
-    """CPU between when a quarter of every stream was out and when the tool had seen the last chunk, over the chunks between.
+    """CPU from the first request's arrival until the tool had seen the last chunk, over all chunks.
 
     `samples` are (time, CPU so far), on the clock of the log. None where there are too few chunks to tell.
     """
-    begin = max(stream.left_s[len(stream.left_s) // 4] for stream in truth.values())
-    end = max(truth[stream].arrived_s + said.ttft_s + said.span_s for stream, said in reported.items())
-    chunks = sum(int(np.count_nonzero(stream.left_s > begin)) for stream in truth.values())
+    chunks = sum(len(stream.left_s) for stream in truth.values())
     if chunks < ENOUGH_CHUNKS:
         return None
+    begin = min(stream.arrived_s for stream in truth.values())
+    end = max(truth[stream].arrived_s + said.ttft_s + said.span_s for stream, said in reported.items())
     times, cpu = zip(*samples, strict=True)
     before, after = np.interp([begin, end], times, cpu)
     return float(after - before) / chunks * 1e6
+
+
+def most_at_once(truth: Mapping[int, Truth]) -> int:
+    """The greatest number of streams that ran at one moment, from the request's arrival to its last chunk."""
+    events = [(stream.arrived_s, 1) for stream in truth.values()]
+    events += [(float(stream.left_s[-1]), -1) for stream in truth.values()]
+    steps = [step for _, step in sorted(events)]
+    return int(np.cumsum(steps).max())
 
 
 def compare(
@@ -201,7 +210,7 @@ class Peers:
         played = play(peer, server, streams, chunks, self._interval_s)
         gap, first, span = compare(played.reported, played.truth, streams, chunks)
         cpu = cpu_per_chunk_us(played.samples, played.reported, played.truth)
-        return PeerFigures(cpu, gap, first, span, played.cpu_s, played.wall_s)
+        return PeerFigures(cpu, gap, first, span, played.cpu_s, played.wall_s, most_at_once(played.truth))
 
     def at(self, streams: int) -> list[tuple[str, Row]]:
         """The rows at one number of streams: the tool's name in the table, and what is known."""
@@ -224,8 +233,8 @@ class Peers:
             if streams == usual
         )
         lines = [
-            f"load tools: runs: {counts} streams. Their CPU is that of all their processes while the streams run, from a",
-            "  quarter of the way on; unlike the clients' it holds no work after the last chunk, such as reports.",
+            f"load tools: runs: {counts} streams. Their CPU is that of all their processes, from their first request until",
+            "  they have seen the last chunk; work after that, such as reports, is not in it (in the clients' it is).",
             f"  From start to exit at {usual} streams: {whole}.",
         ]
         averages = {
@@ -235,6 +244,12 @@ class Peers:
             f"  {name} exports when a request's first and last chunk came, not those between."
             for name in averages
         ]
+        for (name, streams), row in ran.items():
+            at_once = row.median("at_once")
+            if at_once is not None and at_once < streams:
+                lines.append(
+                    f"  {TOOLS[name].name} had at most {at_once:.0f} of {streams} streams running at once."
+                )
         return lines
 
 

@@ -144,26 +144,29 @@ def test_a_run_that_lost_something_has_no_figures(
 
 @pytest.mark.parametrize(("imports_s", "report_s"), [(0.0, 0.0), (5.0, 0.0), (0.0, 3.0), (7.0, 9.0)])
 def test_cpu_per_chunk_is_that_of_the_streams_alone(imports_s: float, report_s: float) -> None:
-    truth = truth_of(64, 400)  # 6,400 chunks a second from 100 s to 103.99 s
+    truth = truth_of(64, 400)  # requests arrive at 99.99 s, the last chunk leaves at 103.99 s
     said = {stream: Reported(0.010, 3.99, None) for stream in truth}
-    half_a_core = [
-        (100.0, imports_s),
-        (104.0, imports_s + 2.0),
+    samples = [
+        (80.0, 0.0),
+        (99.99, imports_s),
+        (103.99, imports_s + 2.0),
         (110.0, imports_s + 2.0 + report_s),
     ]
-    samples = [(80.0, 0.0), (99.9, imports_s), *half_a_core]
-    assert peers.cpu_per_chunk_us(samples, said, truth) == pytest.approx(0.5 / 6400 * 1e6, rel=0.01)
+    assert peers.cpu_per_chunk_us(samples, said, truth) == pytest.approx(2.0 / (64 * 400) * 1e6)
 
 
 def test_a_tool_that_lags_pays_until_it_has_seen_the_last_chunk() -> None:
     truth = truth_of(64, 400)
-    prompt = {stream: Reported(0.010, 3.99, None) for stream in truth}
-    late = prompt | {5: Reported(0.010, 5.99, None)}
-    samples = [(100.0, 0.0), (106.0, 6.0)]  # a whole core all the time
-    on_time_us = peers.cpu_per_chunk_us(samples, prompt, truth)
-    late_us = peers.cpu_per_chunk_us(samples, late, truth)
-    assert on_time_us is not None
-    assert late_us == pytest.approx(on_time_us * 4.99 / 2.99)
+    said = {stream: Reported(0.010, 3.99, None) for stream in truth}
+    said[5] = Reported(0.010, 5.99, None)
+    samples = [(90.0, 0.0), (110.0, 20.0)]  # a whole core all the time
+    assert peers.cpu_per_chunk_us(samples, said, truth) == pytest.approx(6.0 / (64 * 400) * 1e6)
+
+
+def test_streams_that_wait_for_others_do_not_run_at_once() -> None:
+    first, second, late = (Truth(at, np.array([at + 1.0, at + 2.0])) for at in (0.0, 1.0, 2.5))
+    assert peers.most_at_once({0: first, 1: second, 2: late}) == 2
+    assert peers.most_at_once({0: first, 1: late}) == 1
 
 
 def test_cpu_over_few_chunks_is_not_told() -> None:
