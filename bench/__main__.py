@@ -294,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print()
     print_table(seen, names, sorted({count for _, count in seen}), peers)
     print()
-    if max(streams) > 1000:
+    if max(count for _, count in seen) > 1000:
         print(
             "typed AsyncOpenAI: the openai package opens at most 1000 connections; further requests wait for one"
         )
