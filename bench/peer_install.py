@@ -37,6 +37,9 @@ REQUIREMENTS = {
 }
 """The versions whose exports are read here. bench_serving's are what the import of `datasets` needs beside SGLang."""
 
+KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
+"""What a tool's run sees of this process's environment."""
+
 CUDA_TORCH = (
     "it needs torch, and pip would take a CUDA build (several GB): name an index that has CPU wheels of torch in "
     "PIP_EXTRA_INDEX_URL, or install with --any-torch"
@@ -57,12 +60,8 @@ class Installed:
     path: Path | None = None
 
     def environment(self, home: Path) -> dict[str, str]:
-        """Variables for a run: no hub, no proxy, nothing told to anyone, all files below `home`."""
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("PYTHONPATH", "PYTHONHOME") and not name.lower().endswith("_proxy")
-        }
+        """Variables for a run: no hub, no proxy, no keys, no settings of the user's; all files below `home`."""
+        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
         quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "NO_COLOR": "1", "COLUMNS": "120"}
         places = {"HOME": str(home), "TMPDIR": str(home), "HF_HOME": str(home / "hf")}

@@ -34,6 +34,8 @@ ENOUGH_CHUNKS = 5_000
 START_S = 45.0
 SLOWNESS = 6.0
 """A run may take START_S and this many times as long as its streams; then it is killed."""
+AFTERMATH_S = 0.5
+"""Within this the server has noticed that a killed tool's connections are gone, and logs no more of them."""
 BUDGET_S = 360.0
 """No further run starts once the tools' runs together took this long, so that a slow machine ends too."""
 
@@ -144,30 +146,36 @@ class Played:
 
 
 def play(peer: Installed, server: PacedServer, streams: int, chunks: int, interval_s: float) -> Played:
-    """Run a tool once. Raises Failed when it gives up, breaks, or its export cannot be read."""
-    server.take_log()
-    with tempfile.TemporaryDirectory(prefix="peer-") as name:
+    """Run a tool once. Raises Failed when it gives up, breaks, or its export cannot be read; the log is taken anyway."""
+    try:
         began = time.monotonic()
-        task = Task(server.url, streams, chunks, Path(name))
-        prepare(peer.tool, task)
-        try:
-            ended = bounded.run(
-                [str(peer.python), "-m", peer.tool.module, *peer.tool.arguments(task)],
-                peer.environment(task.directory),
-                task.directory,
-                task.directory / "output.txt",
-                START_S + SLOWNESS * chunks * interval_s,
-            )
-        except bounded.GaveUp as error:
-            raise Failed(str(error)) from error
-        if ended.status:
-            raise Failed(f"exit {ended.status}: {peer_install.last_words(ended.output)}")
-        try:
-            reported = peer.tool.read(task)
-        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-            raise Failed(f"its export cannot be read ({type(error).__name__}: {error})") from error
-        wall_s = time.monotonic() - began
-        return Played(ended.samples, reported, server.take_log(), ended.cpu_s, wall_s)
+        with tempfile.TemporaryDirectory(prefix="peer-", ignore_cleanup_errors=True) as name:
+            task = Task(server.url, streams, chunks, Path(name))
+            prepare(peer.tool, task)
+            limit_s = START_S + SLOWNESS * chunks * interval_s
+            ended, reported = _run_and_read(peer, task, limit_s)
+        return Played(ended.samples, reported, server.take_log(), ended.cpu_s, time.monotonic() - began)
+    except Failed:
+        time.sleep(AFTERMATH_S)
+        server.take_log()
+        raise
+
+
+def _run_and_read(
+    peer: Installed, task: Task, limit_s: float
+) -> tuple[bounded.Ended, Mapping[int, Reported]]:
+    command = [str(peer.python), "-m", peer.tool.module, *peer.tool.arguments(task)]
+    log = task.directory / "output.txt"
+    try:
+        ended = bounded.run(command, peer.environment(task.directory), task.directory, log, limit_s)
+    except bounded.GaveUp as error:
+        raise Failed(str(error)) from error
+    if ended.status:
+        raise Failed(f"exit {ended.status}: {peer_install.last_words(ended.output)}")
+    try:
+        return ended, peer.tool.read(task)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise Failed(f"its export cannot be read ({type(error).__name__}: {error})") from error
 
 
 class Peers:

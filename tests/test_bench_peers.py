@@ -270,6 +270,29 @@ def test_without_a_seed_the_prompt_names_the_stream() -> None:
     assert {stream: len(truth.left_s) for stream, truth in log.items()} == {41: 7}
 
 
+HANGING = (
+    FAKE.split("    with urllib")[0].replace("for line", "import socket\nheld = []\nfor line")
+    + """
+    line = line.encode()
+    held.append(socket.create_connection(url.removeprefix("http://").split(":")))
+    held[-1].sendall(b"POST / HTTP/1.1\\r\\ncontent-length: %d\\r\\n\\r\\n%s" % (len(line), line))
+time.sleep(600)
+"""
+)
+
+
+@needs_compiler
+def test_of_a_tool_that_was_killed_nothing_stays_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "START_S", 1.0)
+    monkeypatch.setattr(peers, "SLOWNESS", 0.0)
+    with PacedServer(0.002, 0.002) as server:
+        with pytest.raises(peers.Failed, match="gave up after 1 s"):
+            peers.play(fake(tmp_path, HANGING), server, streams=3, chunks=5_000, interval_s=0.002)
+        assert server.take_log() == {}
+
+
 # ----------------------------------------------------------------------------------------------- installation
 def test_what_is_not_there_is_told_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_install, "HOME", tmp_path)
@@ -307,14 +330,17 @@ def test_of_pips_many_words_the_error_is_kept() -> None:
     assert peer_install.last_words("one\ntwo\n") == "two"
 
 
-def test_a_run_sees_no_hub_no_proxy_and_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:1")
-    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+def test_a_run_sees_no_hub_no_proxy_no_key_and_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = {"HTTPS_PROXY": "http://proxy:1", "PYTHONPATH": "/x", "OPENAI_API_KEY": "k", "GUIDELLM__X": "1"}
+    for name, value in hidden.items():
+        monkeypatch.setenv(name, value)
     environment = Installed(AIPERF, Path("python"), "aiperf").environment(tmp_path)
     assert environment["HF_HUB_OFFLINE"] == "1"
     assert environment["HOME"] == str(tmp_path)
-    assert "PYTHONPATH" not in environment
-    assert not [name for name in environment if name.lower().endswith("_proxy")]
+    assert environment["PATH"] == os.environ["PATH"]
+    assert not hidden.keys() & environment.keys()
 
 
 def test_peers_are_chosen_by_name() -> None:
