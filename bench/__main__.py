@@ -122,8 +122,8 @@ def measure_all(
 ) -> dict[tuple[str, int], list[Figures]]:
     """The moderate numbers of streams first; then the great ones, in fewer and shorter runs, where there is time."""
     started = time.monotonic()
-    great = [count for count in streams if count >= MANY]
-    seen = measure(names, [n for n in streams if n not in great], args.repeats, args.chunks, peers)
+    moderate, great = [n for n in streams if n < MANY], [n for n in streams if n >= MANY]
+    seen = measure(names, moderate, args.repeats, args.chunks, peers) if moderate else {}
     took_s = time.monotonic() - started
     if great and args.streams is None and took_s > MANY_BUDGET_S:
         print(
@@ -291,15 +291,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     peers = Peers(found.installed, INTERVAL_S)
     print_setting(args.repeats, args.chunks, found)
     seen = measure_all(names, streams, args, peers)
+    sizes = sorted({count for _, count in seen})
     print()
-    print_table(seen, names, sorted({count for _, count in seen}), peers)
+    print_table(seen, names, sizes, peers)
     print()
-    if max(count for _, count in seen) > 1000:
-        print(
-            "typed AsyncOpenAI: the openai package opens at most 1000 connections; further requests wait for one"
+    notes = peers.notes()
+    if sizes and sizes[-1] > 1000:
+        notes.insert(
+            0,
+            "typed AsyncOpenAI: by default it opens at most 1000 connections; further requests wait for one",
         )
-    for note in peers.notes():
-        print(note)
+    for line in [*notes, ""] if notes else []:
+        print(line)
     held = [*promises(seen, streams), memory_promise()]
     for ok, text in held:
         print(f"{'held  ' if ok else 'BROKEN'}  {text}")

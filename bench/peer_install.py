@@ -106,9 +106,8 @@ def _installed(name: str) -> Installed | None:
     if name != "bench_serving":
         python = HOME / name / "bin/python"
         versions = _versions(HOME / name)
-        return (
-            Installed(tool, python, f"{tool.package} {versions[tool.package]}") if python.exists() else None
-        )
+        words = ", ".join(f"{part} {versions[part]}" for part in (tool.package, "torch") if part in versions)
+        return Installed(tool, python, words) if python.exists() else None
     environment = _sglang_environment()
     if environment is None:
         return None
@@ -205,7 +204,7 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
 
 def last_words(output: str) -> str:
     """The line that says best why a command failed: the last that pip calls an error, else the last there is."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip(" |") for line in output.splitlines() if line.strip(" |")]
     errors = [line for line in lines if line.startswith(("ERROR:", "error:"))]
     return (errors or lines or ["it said nothing"])[-1][:300]
 

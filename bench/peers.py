@@ -231,18 +231,17 @@ class Peers:
         if not ran:
             return []
         sizes = sorted({streams for _, streams in ran})
-        counts = ", ".join(
-            f"{max(len(row.runs) for (_, n), row in ran.items() if n == size)} at {size}" for size in sizes
-        )
-        usual = max(sizes, key=lambda size: (REPEATS.get(size, 1), size))
+        most = {size: max(len(row.runs) for (_, n), row in ran.items() if n == size) for size in sizes}
+        usual = max(sizes, key=lambda size: (most[size], size))
         whole = ", ".join(
-            f"{TOOLS[name].name} {row.median('whole_s'):.0f} s and {row.median('whole_cpu_s'):.0f} s of CPU"
+            f"{TOOLS[name].name} {row.median('whole_s'):.0f} s ({row.median('whole_cpu_s'):.0f} s of CPU)"
             for (name, streams), row in ran.items()
             if streams == usual
         )
         lines = [
-            f"load tools: runs: {counts} streams. Their CPU is that of all their processes, from their first request until",
-            "  they have seen the last chunk; work after that, such as reports, is not in it (in the clients' it is).",
+            f"load tools: medians of {', '.join(f'{most[size]} at {size}' for size in sizes)} streams.",
+            "  Their CPU is that of all their processes, from their first request until they have seen the last chunk; what",
+            "  they do after that, such as reports, is not in it, while in the clients' it is.",
             f"  From start to exit at {usual} streams: {whole}.",
         ]
         averages = {

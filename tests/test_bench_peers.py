@@ -175,6 +175,23 @@ def test_cpu_over_few_chunks_is_not_told() -> None:
     assert peers.cpu_per_chunk_us([(99.0, 0.0), (104.0, 1.0)], said, truth) is None
 
 
+def test_the_notes_tell_what_the_figures_are_of_and_who_did_not_keep_up() -> None:
+    def figures(gap_ms: float | None, at_once: int) -> peers.PeerFigures:
+        return peers.PeerFigures(20.0, gap_ms, 3.0, 4.0, 9.0, 12.0, at_once)
+
+    compared = peers.Peers({}, 0.010)
+    compared._rows[("bench_serving", 64)] = peers.Row([figures(1.0, 64)] * 3)
+    compared._rows[("guidellm", 64)] = peers.Row([figures(None, 50)] * 2, "gave up after 68 s")
+    compared._rows[("aiperf", 64)] = peers.Row([], "exit 1: no")
+    notes = "\n".join(compared.notes())
+    assert "medians of 3 at 64 streams" in notes
+    assert "sglang.bench_serving 12 s (9 s of CPU), GuideLLM 12 s (9 s of CPU)." in notes
+    assert "GuideLLM exports when a request's first and last chunk came" in notes
+    assert "GuideLLM had at most 50 of 64 streams running at once" in notes
+    assert notes.count("at once") == 1
+    assert "AIPerf" not in notes
+
+
 # --------------------------------------------------------------------------------------------------- commands
 def test_a_command_that_does_not_end_is_killed_with_all_its_processes(tmp_path: Path) -> None:
     nest = (
@@ -328,6 +345,9 @@ def test_of_pips_many_words_the_error_is_kept() -> None:
     output = "WARNING: one\nERROR: No matching distribution found for x==1\n\n[notice] a new release of pip\n"
     assert peer_install.last_words(output) == "ERROR: No matching distribution found for x==1"
     assert peer_install.last_words("one\ntwo\n") == "two"
+    assert (
+        peer_install.last_words("install.py: could not:\n  | ERROR: none\n  | see above\n") == "ERROR: none"
+    )
 
 
 def test_a_run_sees_no_hub_no_proxy_no_key_and_no_settings(
