@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from array import array
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from time import perf_counter
 
 from suite.load.decode import Answer
+from suite.load.sse import EVENT_END, EVENT_START
 
 clock: Callable[[], float] = perf_counter
 """The one clock of all stamps. On Linux it is CLOCK_MONOTONIC, so it is shared by all processes of a machine."""
@@ -17,15 +19,31 @@ clock: Callable[[], float] = perf_counter
 class Arrivals:
     """Reads and their stamps, not yet decoded, and the `Answer` that they are decoded into.
 
+    `pieces[i]` arrived at `stamps[i]`. A read that was one server-sent event and nothing else, as nearly all are, is kept
+    as that event's data alone; every other as it came.
+
     `complete` resolves when the transport has seen the end of the body (or fails with what broke it); it is there
     only where the transport writes the reads itself, without waking anybody for each.
     """
 
-    __slots__ = ("_decoded_to_t", "answer", "complete", "pieces", "stamps")
+    __slots__ = (
+        "_decoded",
+        "_decoded_to_t",
+        "_odd",
+        "answer",
+        "between_events",
+        "complete",
+        "pieces",
+        "stamps",
+    )
 
     def __init__(self, keep_text: bool = False, expected_tokens: int = 0) -> None:
         self.stamps = array("d")
         self.pieces: list[bytes] = []
+        self.between_events = False
+        """What came so far ends with a whole event: only then may an event's data be put into `pieces` as such."""
+        self._odd: deque[int] = deque()  # which of all reads are kept as they came
+        self._decoded = 0
         self._decoded_to_t = 0.0
         self.complete: asyncio.Future[None] | None = None
         self.answer = Answer(keep_text, expected_tokens)
@@ -35,15 +53,41 @@ class Arrivals:
         """When the newest read arrived; 0.0 if none did."""
         return self.stamps[-1] if self.stamps else self._decoded_to_t
 
+    def add(self, t: float, piece: bytes) -> None:
+        """Take in one read of the body that arrived at `t`."""
+        if self.between_events and piece.startswith(EVENT_START) and piece.endswith(EVENT_END):
+            self.stamps.append(t)
+            self.pieces.append(piece[len(EVENT_START) : -len(EVENT_END)])
+        else:
+            self.keep(t, piece)
+
+    def keep(self, t: float, piece: bytes) -> None:
+        """Take in one read as it came, whatever it looks like."""
+        self._odd.append(self._decoded + len(self.pieces))
+        self.stamps.append(t)
+        self.pieces.append(piece)
+        self.between_events = piece.endswith(
+            EVENT_END
+        )  # a line's end and an empty line: whatever was, is over
+
     def decode(self, limit: int | None = None) -> int:
         """Decode the oldest `limit` reads (all, if None), forget their bytes, and return how many they were."""
-        stamps, pieces = self.stamps, self.pieces
-        count = len(pieces) if limit is None else min(limit, len(pieces))
+        count = len(self.pieces) if limit is None else min(limit, len(self.pieces))
         if count == 0:
             return 0
-        self._decoded_to_t = stamps[count - 1]
-        self.answer.feed_all(stamps[:count], pieces[:count])
-        del stamps[:count], pieces[:count]
+        stamps, pieces, odd = self.stamps[:count], self.pieces[:count], self._odd
+        del self.stamps[:count], self.pieces[:count]
+        start = 0
+        while start < count:
+            end = min(count, odd[0] - self._decoded) if odd else count
+            self.answer.feed_events(stamps[start:end], pieces[start:end])
+            if end < count:
+                odd.popleft()
+                self.answer.feed(stamps[end], pieces[end])
+            start = end + 1
+        self._decoded += count
+        self._decoded_to_t = stamps[-1]
+        self.answer.put_away()
         return count
 
 

@@ -178,8 +178,7 @@ async def _receive(response: httpx2.Response, ticket: Ticket) -> Fault | None:
         await asyncio.shield(arrivals.complete)
         return None
     async for piece in response.aiter_raw():
-        arrivals.stamps.append(clock())
-        arrivals.pieces.append(piece)
+        arrivals.add(clock(), piece)
     return None
 
 

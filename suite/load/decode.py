@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.load.records import Fault, FaultKind, SpecDetails, Timeline
-from suite.load.sse import EventCutter
+from suite.load.sse import EVENT_END, EVENT_START, EventCutter
 
 T = TypeVar("T", bound=np.generic)
 
@@ -152,43 +152,42 @@ class Answer:
         for event in self._cutter.feed(piece):
             self._event(t, event)
 
-    def feed_all(self, stamps: Sequence[float], pieces: Sequence[bytes]) -> None:
-        """The same as `feed` for each read in turn, but reads of one event each are decoded together."""
-        for start in range(0, len(pieces), _TOGETHER):
-            self._feed_some(stamps[start : start + _TOGETHER], pieces[start : start + _TOGETHER])
-        if len(self.times) >= _BLOCK:
-            self._put_away()
+    def feed_events(self, stamps: Sequence[float], events: Sequence[bytes]) -> None:
+        """The same as `feed` for reads that were one event each, given by their data, but decoded together.
 
-    def _feed_some(self, stamps: Sequence[float], pieces: Sequence[bytes]) -> None:
+        To be called only while no unfinished event is held.
+        """
+        if len(events) <= _TOGETHER:
+            self._feed_some(stamps, events)
+            return
+        for start in range(0, len(events), _TOGETHER):
+            self._feed_some(stamps[start : start + _TOGETHER], events[start : start + _TOGETHER])
+
+    def _feed_some(self, stamps: Sequence[float], events: Sequence[bytes]) -> None:
         """All together, or else by halves, until what is unusual stands alone."""
-        if len(pieces) == 1:
-            self.feed(stamps[0], pieces[0])
-        elif not self._feed_usual(stamps, pieces):
-            half = len(pieces) // 2
-            self._feed_some(stamps[:half], pieces[:half])
-            self._feed_some(stamps[half:], pieces[half:])
+        if len(events) > 1 and not self._feed_together(stamps, events):
+            half = len(events) // 2
+            self._feed_some(stamps[:half], events[:half])
+            self._feed_some(stamps[half:], events[half:])
+        elif len(events) == 1:
+            self.feed(stamps[0], EVENT_START + events[0] + EVENT_END)
 
-    def _feed_usual(self, stamps: Sequence[float], pieces: Sequence[bytes]) -> bool:
-        """Decode reads that are one `data: {...}` event each as one JSON array; False, untouched, if any is not."""
-        bodies = b",".join([piece[6:-2] for piece in pieces])
-        if (
-            not self._cutter.between_events
-            or b"\n" in bodies
-            or b"\r" in bodies
-            or not all([piece[:6] == b"data: " and piece[-2:] == b"\n\n" for piece in pieces])  # noqa: C419 (faster)
-        ):
+    def _feed_together(self, stamps: Sequence[float], events: Sequence[bytes]) -> bool:
+        """Decode events as one JSON array; False, untouched, if any is not one line of one object."""
+        objects = b",".join(events)
+        if b"\n" in objects or b"\r" in objects:
             return False
-        array_of_all = b"[%b]" % bodies
+        array_of_all = b"[%b]" % objects
         if self._feed_plain(stamps, array_of_all):
             return True
         try:
             chunks = _decode_chunks(array_of_all)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
-        if len(chunks) != len(pieces):
+        if len(chunks) != len(events):
             return False
-        for t, chunk, piece in zip(stamps, chunks, pieces, strict=True):
-            self._chunk(t, chunk, piece)
+        for t, chunk, data in zip(stamps, chunks, events, strict=True):
+            self._chunk(t, chunk, data)
         return True
 
     def _feed_plain(self, stamps: Sequence[float], events: bytes) -> bool:
@@ -207,8 +206,7 @@ class Answer:
         self.times.extend(stamps)
         self.tokens.extend(totals)
         self.completion_tokens = totals[-1]
-        for usage in usages:
-            self._other_counts(usage)
+        self._newest_counts(usages)
         return True
 
     def finish(self) -> None:
@@ -234,7 +232,7 @@ class Answer:
 
     def timeline(self, zero: float) -> Timeline:
         """The arrivals of tokens, in seconds since `zero`; to be called once, at the end: it takes the memory over."""
-        self._put_away()
+        self.put_away(1)
         if self._away and (not self.text_t or self._away > 1):
             times = self._all_times[: self._away]
             times -= zero
@@ -245,8 +243,13 @@ class Answer:
             tokens[-1] = self.completion_tokens
         return Timeline(times, tokens, per_chunk=False)
 
-    def _put_away(self) -> None:
-        """Move arrivals to arrays of the answer's expected size: growing one by one would fragment the heap."""
+    def put_away(self, least: int = _BLOCK) -> None:
+        """Move arrivals, if they are so many, to arrays of the answer's expected size.
+
+        To be called now and then: growing one by one would fragment the heap.
+        """
+        if len(self.times) < least:
+            return
         start, end = self._away, self._away + len(self.times)
         if end > len(self._all_times):
             size = max(end, self._expected, 2 * len(self._all_times))
@@ -321,6 +324,15 @@ class Answer:
         if usage.reasoning_tokens is not None:
             self.reasoning_tokens = usage.reasoning_tokens
 
+    def _newest_counts(self, usages: Sequence[_PlainUsage]) -> None:
+        """The same as `_other_counts` for each in turn."""
+        self.prompt_tokens = _newest([u.prompt_tokens for u in usages], self.prompt_tokens)
+        self.reasoning_tokens = _newest([u.reasoning_tokens for u in usages], self.reasoning_tokens)
+        details = [u.prompt_tokens_details for u in usages]
+        self.cached_tokens = _newest(
+            [None if d is None else d.cached_tokens for d in details], self.cached_tokens
+        )
+
     def _over_choices(self, index: int, count: int, before: int) -> int:
         """With n > 1 a chunk's usage counts that chunk's choice alone: the new total over all choices."""
         if not self._by_choice:
@@ -346,6 +358,10 @@ class Answer:
 
     def _fail(self, kind: FaultKind, message: str, t: float | None = None) -> None:
         self.fault = Fault(kind, message, at_s=t)
+
+
+def _newest(values: Sequence[int | None], otherwise: int | None) -> int | None:
+    return next((value for value in reversed(values) if value is not None), otherwise)
 
 
 def _enlarged(old: NDArray[T], size: int) -> NDArray[T]:

@@ -8,43 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
-import struct
 import sys
 import time
-from collections.abc import Callable
-from time import perf_counter
-from typing import Any
+
+from suite.load import draining
+from suite.load.draining import Stream
+
+try:
+    from suite.load import _draining
+except ImportError:  # installed where there was no compiler
+    IN_C = False
+else:
+    IN_C = _draining.CONTRACT == draining.CONTRACT  # else built from another version's source
+"""Whether the innermost loop is the one in C."""
+drain = _draining.drain if IN_C else draining.drain
 
 AVAILABLE = sys.platform == "linux"
 """Whether this machine can read this way at all."""
 
 _SO_TIMESTAMPNS = 35
-_TIMESPEC = struct.Struct("@qq")
-_CONTROL_BYTES = 64
-_READ_BYTES = 65536
 _MANY = 8  # sockets from which on reads are gathered
 _GATHER_S = 0.001
-_BELIEVED_S = 60.0  # a stamp further from now than this is a clock that was set, not an arrival
-
-OnRead = Callable[[float, memoryview], None]
-OnEnd = Callable[[OSError | None], None]
-Receive = Callable[[list[bytearray], int], tuple[int, list[tuple[int, int, bytes]], int, Any]]
 
 
 class Reader:
-    """Watches many sockets of one event loop and calls back with (arrival on `perf_counter`, bytes) for each read.
+    """Watches many sockets of one event loop: see `Stream` for what becomes of their bytes.
 
     All sockets hang on one epoll of its own, so the event loop is woken once for all that became readable together.
-    The bytes handed out are valid only during the call.
     """
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._watched: dict[int, tuple[Receive, OnRead, OnEnd]] = {}
-        self._buffer = bytearray(_READ_BYTES)
-        self._view = memoryview(self._buffer)
+        self._watched: dict[int, Stream] = {}
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._epoll.fileno(), self._drain)
         self._waker = (
@@ -69,11 +67,11 @@ class Reader:
         )  # in two parts: floats lose nanoseconds
         self._wall_ahead_s = rest_ns / 1e9
 
-    def watch(self, sock: socket.socket, on_read: OnRead, on_end: OnEnd) -> None:
-        """Begin to read a connected, non-blocking socket; `on_end` is called once, at its end or error."""
+    def watch(self, sock: socket.socket, stream: Stream) -> None:
+        """Begin to read a connected, non-blocking socket."""
         _ask_for_stamps(sock)
         _acknowledge_as_usual(sock)
-        self._watched[sock.fileno()] = (sock.recvmsg_into, on_read, on_end)
+        self._watched[sock.fileno()] = stream
         # edges: what was read to its end is not looked at again before something new comes
         self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
 
@@ -81,9 +79,16 @@ class Reader:
         """Stop reading a socket, before it is closed."""
         self._forget(sock.fileno())
 
-    def _forget(self, number: int) -> None:
-        if self._watched.pop(number, None) is not None:
+    def _forget(self, number: int) -> Stream | None:
+        stream = self._watched.pop(number, None)
+        if stream is not None:
             self._epoll.unregister(number)
+        return stream
+
+    def _ended(self, number: int, error: int) -> None:
+        stream = self._forget(number)
+        if stream is not None:
+            stream.ended(OSError(error, os.strerror(error)) if error else None)
 
     def close(self) -> None:
         """Stop for good."""
@@ -97,34 +102,9 @@ class Reader:
             # the stamps are the kernel's, so nothing is lost by letting what arrives together be read together;
             # woken for every packet alone, the event loop would cost as much as the reads
             time.sleep(_GATHER_S)
-        into, view, unpack, watched = [self._buffer], self._view, _TIMESPEC.unpack, self._watched
-        base_s, ahead_s, only_bytes = self._wall_base_s, self._wall_ahead_s, select.EPOLLIN
-        oldest, newest = perf_counter() - _BELIEVED_S, perf_counter() + 1.0
-        for number, events in self._epoll.poll(0):
-            entry = watched.get(number)
-            while entry is not None:  # None: forgotten by a callback of this very turn
-                receive, on_read, on_end = entry
-                try:
-                    count, control, _, _ = receive(into, _CONTROL_BYTES)
-                except BlockingIOError:
-                    break
-                except OSError as error:
-                    self._forget(number)
-                    on_end(error)
-                    break
-                if count == 0:
-                    self._forget(number)
-                    on_end(None)
-                    break
-                seconds, nanoseconds = unpack(control[0][2]) if control else (0, 0)
-                arrived = seconds - base_s + nanoseconds * 1e-9 - ahead_s
-                if not oldest < arrived < newest:
-                    self.unstamped += 1
-                    arrived = perf_counter()
-                on_read(arrived, view[:count])
-                if events == only_bytes and count < _READ_BYTES:
-                    break  # nothing is left, and whatever comes now is a new event
-                entry = watched.get(number)
+        self.unstamped += drain(
+            self._epoll, self._watched, self._ended, self._wall_base_s, self._wall_ahead_s
+        )
 
 
 def _ask_for_stamps(sock: socket.socket) -> None:

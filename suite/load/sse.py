@@ -5,6 +5,10 @@ Rules: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stre
 
 from __future__ import annotations
 
+EVENT_START = b"data: "
+EVENT_END = b"\n\n"
+"""How every server known here writes an event of one line: this, its data, that."""
+
 _BOM = b"\xef\xbb\xbf"
 
 

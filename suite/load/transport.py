@@ -16,6 +16,7 @@ import httptools
 import httpx2
 
 from suite.load.arrivals import TICKET, Arrivals
+from suite.load.draining import Stream
 from suite.load.reading import Reader
 
 T = TypeVar("T")
@@ -38,17 +39,24 @@ class _Connection:
         self._sock = sock
         self._reader = reader
         self._parser: Any = None  # httptools ships no types
-        reader.watch(sock, self._read, self._ended)
+        self._stream = Stream(sock, self._read, self._ended)
+        reader.watch(sock, self._stream)
 
     async def send(self, message: bytes) -> None:
         """Hand a whole request to the socket."""
         await asyncio.get_running_loop().sock_sendall(self._sock, message)
 
-    def begin(self, arrivals: Arrivals) -> None:
-        """Get ready for one response: `head` resolves when its headers are in, `body_done` at its end."""
+    def begin(self, arrivals: Arrivals, events: bool) -> None:
+        """Get ready for one response: `head` resolves when its headers are in, `body_done` at its end.
+
+        With `events`, the body of a good answer is read for its events, and is in `arrivals` alone.
+        """
         loop = asyncio.get_running_loop()
-        self._stamps, self._pieces = arrivals.stamps, arrivals.pieces
-        self.on_body = arrivals.pieces.append  # httptools calls it, without a frame of Python's own
+        self._stream.pieces, self._stream.stamps = arrivals.pieces, arrivals.stamps
+        self._bodies: list[bytes] = []
+        self.events = events
+        self._between_chunks = False
+        self.on_body = self._bodies.append  # httptools calls it, without a frame of Python's own
         self._parser = httptools.HttpResponseParser(self)
         self.status = 0
         self.reason = b""
@@ -64,19 +72,30 @@ class _Connection:
 
     # the reader calls these
 
-    def _read(self, arrived: float, data: memoryview) -> None:
+    def _read(self, arrived: float, data: bytes) -> None:
         if self._parser is None:  # nobody asked
             self.abort()
             return
-        pieces, stamps = self._pieces, self._stamps
+        self._parse(data)
+        take = self.arrivals.add if self.events else self.arrivals.keep
+        for body in self._bodies:
+            take(arrived, body)
+        self._bodies.clear()
+        self._stream.whole = (  # what comes next begins a chunk, and an event
+            self.events
+            and self._parser is not None
+            and self._between_chunks
+            and data.endswith(b"\r\n")  # so nothing of the next chunk's head has come
+            and self.arrivals.between_events
+        )
+        if self.wake is not None:
+            self.wake.set()
+
+    def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(httpx2.RemoteProtocolError(f"the server's answer is not HTTP/1.1: {error!r}"))
-        while len(stamps) < len(pieces):  # nearly always one
-            stamps.append(arrived)
-        if self.wake is not None:
-            self.wake.set()
 
     def _ended(self, error: OSError | None) -> None:
         self.closed = True
@@ -105,7 +124,15 @@ class _Connection:
         framed = b"content-length" in names or b"chunked" in names.get(b"transfer-encoding", b"")
         self._until_close = not framed and self.status not in _NO_BODY
         if self.status >= 200 and not self.head.done():
+            kind = names.get(b"content-type", b"")
+            self.events &= self.status == 200 and kind.startswith(b"text/event-stream")
             self.head.set_result(None)
+
+    def on_chunk_header(self) -> None:
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._between_chunks = True
 
     def on_message_complete(self) -> None:
         if self.status < 200:  # an interim answer; the real one follows
@@ -135,6 +162,7 @@ class _Connection:
         """Close at once."""
         self.closed = True
         self._parser = None
+        self._stream.whole = False
         self._reader.forget(self._sock)
         self._sock.close()
 
@@ -149,6 +177,8 @@ class _Body(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         connection = self._connection
+        if connection.events:
+            raise httpx2.StreamError("the body of an event stream is read by its events, from Arrivals")
         connection.wake = asyncio.Event()
         arrivals, position = connection.arrivals, 0
         while True:
@@ -212,7 +242,7 @@ class StampingTransport(httpx2.AsyncBaseTransport):
                 await ticket.start()
             if connection is None or connection.closed:
                 connection = await self._connect(_origin(request.url), timeouts.get("connect"))
-            connection.begin(ticket.arrivals if ticket is not None else Arrivals())
+            connection.begin(ticket.arrivals if ticket is not None else Arrivals(), events=ticket is not None)
             await _within(connection.send(message), timeouts.get("write"), httpx2.WriteTimeout)
             await _within(connection.head, timeouts.get("read"), httpx2.ReadTimeout)
         except OSError as error:
@@ -296,6 +326,8 @@ async def _open_socket(host: str, port: int, addresses: Sequence[_Address] | Non
 
 
 async def _within(work: Awaitable[T], timeout_s: float | None, error: type[httpx2.TimeoutException]) -> T:
+    if timeout_s is None:
+        return await work
     try:
         async with asyncio.timeout(timeout_s):
             return await work

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import IO, Any
 
 from suite.load import health
@@ -22,6 +23,8 @@ _HEAD_START_S = (
 )
 
 Played = tuple[tuple[RequestRecord, ...], ClientHealth, float, float]
+_Inbox = SimpleQueue[tuple[int, Progress | Played | None]]
+"""What the workers say, by number: how far they are, then their part; None for one that died."""
 
 
 def play_in_processes(plan: Plan, count: int, progress: Report | None) -> Played:
@@ -38,22 +41,64 @@ def play_in_processes(plan: Plan, count: int, progress: Report | None) -> Played
         )
         for _ in range(count)
     ]
+    inbox: _Inbox = SimpleQueue()
+    listeners = [
+        threading.Thread(target=_listen, args=(number, process, inbox), daemon=True)
+        for number, process in enumerate(processes)
+    ]
     try:
         for number, process in enumerate(processes):
             _send(process, _share(plan, number, count))
         for process in processes:
-            _receive(process)  # "ready"
+            if _receive(process) != "ready":
+                raise LoadError(f"a load worker died at its start: {_last_words(process)}")
         start_at = clock() + _HEAD_START_S
         for process in processes:
             _send(process, start_at)
-        if progress is not None:
-            progress(Progress(f"running in {count} processes", 0.0, 0, plan.requests, 0, 0, 0))
-        parts: list[Played] = [_receive(process) for process in processes]
+        for listener in listeners:
+            listener.start()
+        parts = _gather(processes, inbox, progress)
     finally:
         for process in processes:
             process.kill()
+        for listener in listeners:
+            if listener.is_alive():
+                listener.join()
+        for process in processes:
             process.communicate()
     return _merge(parts)
+
+
+def _gather(processes: list[subprocess.Popen[bytes]], inbox: _Inbox, progress: Report | None) -> list[Played]:
+    """Pass on how far all are together, until each has handed in its part."""
+    parts: dict[int, Played] = {}
+    latest: dict[int, Progress] = {}
+    while len(parts) < len(processes):
+        number, said = inbox.get()
+        if said is None:
+            raise LoadError(f"a load worker died: {_last_words(processes[number])}")
+        if not isinstance(said, Progress):
+            parts[number] = said
+        elif progress is not None:
+            latest[number] = said
+            if len(latest) == len(processes):
+                progress(_together(list(latest.values())))
+    return [parts[number] for number in range(len(processes))]
+
+
+def _together(all_of_them: list[Progress]) -> Progress:
+    """Several processes' progress as one."""
+    furthest = max(all_of_them, key=lambda p: p.elapsed_s)
+    totals = [p.total for p in all_of_them if p.total is not None]
+    return Progress(
+        phase=furthest.phase,
+        elapsed_s=furthest.elapsed_s,
+        done=sum(p.done for p in all_of_them),
+        total=sum(totals) if len(totals) == len(all_of_them) else None,
+        in_flight=sum(p.in_flight for p in all_of_them),
+        failed=sum(p.failed for p in all_of_them),
+        tokens=sum(p.tokens for p in all_of_them),
+    )
 
 
 def _share(plan: Plan, number: int, count: int) -> Plan:
@@ -99,11 +144,19 @@ def _send(process: subprocess.Popen[bytes], message: Any) -> None:
 
 
 def _receive(process: subprocess.Popen[bytes]) -> Any:
+    """The next message, or None if there will be no more."""
     assert process.stdout is not None
     try:
         return pickle.load(process.stdout)
     except (EOFError, pickle.UnpicklingError):
-        raise LoadError(f"a load worker died: {_last_words(process)}") from None
+        return None
+
+
+def _listen(number: int, process: subprocess.Popen[bytes], inbox: _Inbox) -> None:
+    said: Progress | Played | None = Progress("starting", 0.0, 0, None, 0, 0, 0)
+    while isinstance(said, Progress):
+        said = _receive(process)
+        inbox.put((number, said))
 
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:
@@ -117,11 +170,16 @@ def _work(source: IO[bytes], sink: IO[bytes]) -> None:
     plan: Plan = pickle.load(source)
     pickle.dump("ready", sink)
     sink.flush()
-    player = Player(plan, start_at=pickle.load(source))
+    start_at: float = pickle.load(source)
+
+    def tell(message: Progress | Played) -> None:
+        pickle.dump(message, sink)
+        sink.flush()
+
+    player = Player(plan, tell, start_at)
     threading.Thread(target=_end_with_parent, args=(source,), daemon=True).start()
     records, client = asyncio.run(player.play())
-    pickle.dump((records, client, player.zero, player.zero_unix), sink)
-    sink.flush()
+    tell((records, client, player.zero, player.zero_unix))
 
 
 def _end_with_parent(source: IO[bytes]) -> None:

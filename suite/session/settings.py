@@ -25,6 +25,7 @@ def add_options(parser: pytest.Parser) -> None:
     add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
     add("--launches", metavar="N", type=int, help="launches an arm, instead of the budget's")
     add("--rounds", metavar="N", type=int, help="rounds a launch, instead of the budget's")
+    add("--concurrency", metavar="N,N,...", help="clients at a time, instead of the budget's: 1,4,8")
     add(
         "--flag",
         metavar="NAME[=VALUE]",
@@ -62,7 +63,9 @@ class Settings:
             )
         self.target: Target = target
         self.budget: str = option("--budget") or target.default_budget
-        self.sizes: Sizes = _sizes(target.sizes(self.budget), option("--launches"), option("--rounds"))
+        self.sizes: Sizes = _sizes(
+            target.sizes(self.budget), option("--launches"), option("--rounds"), option("--concurrency")
+        )
         self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
         self.results = config.rootpath / option("--results")
         self.baselines = config.rootpath / option("--baselines")
@@ -76,14 +79,23 @@ def config_path(config: pytest.Config) -> Path:
     return Path(named) if named else config.rootpath / "suite.toml"
 
 
-def _sizes(sizes: Sizes, launches: int | None, rounds: int | None) -> Sizes:
+def _sizes(sizes: Sizes, launches: int | None, rounds: int | None, concurrency: str | None) -> Sizes:
     for name, value in (("--launches", launches), ("--rounds", rounds)):
         if value is not None and value < 1:
             raise ConfigError(f"{name} {value}: must be at least 1")
-    changes = {"rounds": rounds} if rounds is not None else {}
+    changes: dict[str, object] = {"rounds": rounds} if rounds is not None else {}
+    if concurrency is not None:
+        changes["concurrencies"] = _numbers_of_clients(concurrency)
     if launches is not None:
         changes |= {"launches": launches, "looks": 1}
     return sizes.model_copy(update=changes)
+
+
+def _numbers_of_clients(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        raise ConfigError(f"--concurrency {text}: expected numbers of clients, such as 1,4,8")
+    return sorted({int(part) for part in parts})
 
 
 def _changes(words: list[str]) -> Iterator[tuple[str, FlagChangeValue]]:

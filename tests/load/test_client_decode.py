@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.load.arrivals import Arrivals
 from suite.load.decode import Answer, broken_identity
 from suite.load.records import FaultKind, SpecDetails
 from suite.load.sse import EventCutter
@@ -314,8 +315,12 @@ def test_decoding_together_is_decoding_one_by_one(
         total += step or 0
         pieces.append(data.draw(st.sampled_from(odd)) if step is None else chunk(total))
     pieces += [FINISH, DONE]
-    together, apart = Answer(keep_text=keep_text), decoded(pieces, keep_text=keep_text)
-    together.feed_all([float(t) for t in range(len(pieces))], pieces)
+    arrivals, apart = Arrivals(keep_text=keep_text), decoded(pieces, keep_text=keep_text)
+    for t, piece in enumerate(pieces):
+        arrivals.add(float(t), piece)
+    while arrivals.decode(data.draw(st.sampled_from([1, 3, 50, None]))):
+        pass
+    together = arrivals.answer
     together.finish()
     for name in (
         "times",
@@ -343,9 +348,11 @@ def test_usual_reads_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> No
         feed(answer, t, piece)
 
     monkeypatch.setattr(Answer, "feed", noted)
-    answer = Answer()
-    pieces = [chunk(None, ""), *(chunk(n) for n in range(1, 101)), FINISH, DONE]
-    answer.feed_all(list(map(float, range(len(pieces)))), pieces)
+    arrivals, answer = Arrivals(), Answer()
+    arrivals.answer = answer
+    for t, piece in enumerate([chunk(None, ""), *(chunk(n) for n in range(1, 101)), FINISH, DONE]):
+        arrivals.add(float(t), piece)
+    arrivals.decode()
     answer.finish()
     assert list(answer.tokens) == list(range(1, 101))
     assert len(fed) <= 6

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from suite.load import (
@@ -229,13 +230,45 @@ def test_progress_is_told_while_it_runs() -> None:
     assert seen[-1].tokens == 32
 
 
-def test_a_progress_callback_that_fails_ends_the_round_at_once() -> None:
+def test_progress_of_several_processes_is_told_as_one() -> None:
+    seen: list[Progress] = []
+    with ScriptedServer(lambda _: answer(8, gap_s=0.05)) as server:
+        eight, load = Sampling(max_tokens=8), ClosedLoop(2, 4)
+        play(endpoint(server), WORKLOAD, load, sampling=eight, workers=2, progress=seen.append)
+    assert {p.total for p in seen} == {4}
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+    assert max(p.in_flight for p in seen) == 2
+    assert any(0 < p.tokens < 32 for p in seen)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_progress_callback_that_fails_ends_the_round_at_once(workers: int) -> None:
     def broken(_: Progress) -> None:
         raise RuntimeError("no terminal")
 
     server = ScriptedServer(lambda _: answer(200, gap_s=0.05))
+    before = time.monotonic()
     with server, pytest.raises(RuntimeError, match="no terminal"):
-        play(endpoint(server), WORKLOAD, ClosedLoop(2, 4), sampling=SHORT, progress=broken)
+        play(endpoint(server), WORKLOAD, ClosedLoop(2, 4), sampling=SHORT, progress=broken, workers=workers)
+    assert time.monotonic() - before < 10  # a round of 20 s
+    assert not _load_workers()
+
+
+def test_a_worker_that_dies_in_mid_round_ends_it_and_the_others() -> None:
+    def kill_one(_: Progress) -> None:
+        for worker in _load_workers()[:1]:
+            worker.kill()
+
+    server = ScriptedServer(lambda _: answer(200, gap_s=0.05))
+    before = time.monotonic()
+    with server, pytest.raises(LoadError, match="a load worker died"):
+        play(endpoint(server), WORKLOAD, ClosedLoop(2, 4), sampling=SHORT, progress=kill_one, workers=2)
+    assert time.monotonic() - before < 10
+    assert not _load_workers()
+
+
+def _load_workers() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children() if "suite.load.workers" in p.cmdline()]
 
 
 def test_it_can_be_called_where_an_event_loop_is_running() -> None:

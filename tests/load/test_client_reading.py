@@ -13,7 +13,18 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the reader is for Linux", allow_module_level=True)
 
+from suite.load import draining, reading
+from suite.load.draining import Stream
 from suite.load.reading import Reader
+
+
+@pytest.fixture(params=["python", "c"], autouse=True)
+def loop_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test with both loops, if the one in C is built here."""
+    if request.param == "python":
+        monkeypatch.setattr(reading, "drain", draining.drain)
+    elif not reading.IN_C:
+        pytest.skip("the loop in C is not built here")
 
 
 def connected() -> tuple[socket.socket, socket.socket]:
@@ -35,7 +46,7 @@ async def read_all(sizes: list[int], close: bool, late_s: float = 0.0) -> tuple[
         ends += 1
         assert error is None
 
-    reader.watch(ours, lambda _, data: seen.append(len(data)), ended)
+    reader.watch(ours, Stream(ours, lambda _, data: seen.append(len(data)), ended))
     for size in sizes:
         theirs.sendall(bytes(size))
         if not late_s:
@@ -78,6 +89,100 @@ def test_each_of_several_arrivals_is_seen_when_it_comes() -> None:
     assert ends == 1
 
 
+def test_a_reset_is_told_with_its_error() -> None:
+    async def reset() -> list[OSError | None]:
+        theirs, ours = connected()
+        reader, ends = Reader(), list[OSError | None]()
+        reader.watch(ours, Stream(ours, lambda *_: None, ends.append))
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.close()
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if ends:
+                break
+        await asyncio.sleep(0.02)
+        reader.close()
+        ours.close()
+        return ends
+
+    (end,) = asyncio.run(reset())
+    assert isinstance(end, ConnectionResetError)
+    assert "reset by peer" in str(end)
+
+
+def test_a_stamp_that_cannot_be_true_is_replaced_and_counted() -> None:
+    """As after the machine's clock was set while a packet lay unread."""
+
+    async def stamped(wall_off_s: int) -> tuple[float, float, float, int]:
+        theirs, ours = connected()
+        reader, arrivals = Reader(), list[float]()
+        reader.watch(ours, Stream(ours, lambda t, _: arrivals.append(t), lambda _: None))
+        await asyncio.sleep(0.05)  # the kernel switches stamps on with a delay
+        reader.unstamped, reader._wall_base_s = 0, reader._wall_base_s + wall_off_s
+        before = time.perf_counter()
+        theirs.sendall(b"x")
+        time.sleep(0.05)
+        late = time.perf_counter()
+        await asyncio.sleep(0.02)
+        reader.forget(ours)
+        reader.close()
+        for sock in (theirs, ours):
+            sock.close()
+        return before, arrivals[0], late, reader.unstamped
+
+    before, arrived, late, unstamped = asyncio.run(stamped(0))
+    assert before < arrived < late - 0.03  # when it came, not when it was looked at
+    assert unstamped == 0
+    for off_s in (100, -100):
+        before, arrived, late, unstamped = asyncio.run(stamped(off_s))
+        assert late <= arrived <= time.perf_counter()
+        assert unstamped == 1
+
+
+def test_a_stream_forgotten_by_a_callback_is_not_read_on() -> None:
+    async def seen_after_forgetting() -> list[int]:
+        theirs, ours = connected()
+        reader, seen = Reader(), list[int]()
+
+        def read(_: float, data: bytes) -> None:
+            seen.append(len(data))
+            reader.forget(ours)
+
+        reader.watch(ours, Stream(ours, read, lambda _: None))
+        theirs.sendall(bytes(200_000))
+        theirs.close()
+        await asyncio.sleep(0.1)
+        reader.close()
+        ours.close()
+        return seen
+
+    assert len(asyncio.run(seen_after_forgetting())) == 1
+
+
+def test_what_a_callback_raises_is_raised() -> None:
+    async def raised() -> list[object]:
+        theirs, ours = connected()
+        reader, errors = Reader(), list[object]()
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: errors.append(context["exception"])
+        )
+
+        def read(_: float, data: bytes) -> None:
+            raise ValueError(data)
+
+        reader.watch(ours, Stream(ours, read, lambda _: None))
+        theirs.sendall(b"x")
+        await asyncio.sleep(0.05)
+        reader.close()
+        for sock in (theirs, ours):
+            sock.close()
+        return errors
+
+    (error,) = asyncio.run(raised())
+    assert isinstance(error, ValueError)
+    assert error.args == (b"x",)
+
+
 def test_a_first_answer_is_not_acknowledged_chunk_by_chunk() -> None:
     """As a later answer's on the same connection, which Linux does by itself (see docs/client.md)."""
 
@@ -85,7 +190,7 @@ def test_a_first_answer_is_not_acknowledged_chunk_by_chunk() -> None:
         theirs, ours = connected()
         theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader = Reader()
-        reader.watch(ours, lambda *_: None, lambda _: None)
+        reader.watch(ours, Stream(ours, lambda *_: None, lambda _: None))
         ours.send(bytes(500))
         before = _segments_sent(ours)
         for _ in range(40):

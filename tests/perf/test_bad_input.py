@@ -28,6 +28,22 @@ def test_a_missing_file_says_how_to_name_one(tmp_path):
     assert "--suite-config" in ran.out
 
 
+@pytest.mark.parametrize("words", ["four", "1,0", "1,,8", "-1"])
+def test_numbers_of_clients_that_are_none(tmp_path, words):
+    ran = perf(tmp_path, f"--concurrency={words}", "--collect-only")
+    assert ran.code == 4
+    assert f"--concurrency {words}: expected numbers of clients, such as 1,4,8" in ran.out
+    assert "Traceback" not in ran.out
+
+
+def test_numbers_of_clients_take_the_place_of_the_budgets(tmp_path):
+    ran = perf(tmp_path, "--concurrency=8, 4,4", "--collect-only", "-q", "-k", "decode and off and launch")
+    assert [clients for clients in ("c1", "c4", "c8") if f"[mtp-off-{clients}-launch1]" in ran.out] == [
+        "c4",
+        "c8",
+    ]
+
+
 def test_an_unknown_flag_is_named_with_the_servers_own_words(tmp_path):
     ran = perf(tmp_path, *SMALL, "--flag=speculativ-nonsense=3", "-k", "decode and off")
     assert ran.code == 1
