@@ -3,8 +3,9 @@
  *   paced PORT INTERVAL_US FIRST_US TOKENS_PER_CHUNK        (PORT 0: any; the port is printed on stdout)
  *
  * POST anything      -> an SSE stream in SGLang's shape: a role chunk at once, the first tokens after FIRST_US, then a
- *                       chunk each INTERVAL_US until the body's "max_tokens" are out; finish chunk, usage chunk, [DONE].
- *                       "seed" in the body names the stream in the log.
+ *                       chunk each INTERVAL_US until the body's "max_tokens" (or "max_completion_tokens") are out; finish
+ *                       chunk, usage chunk, [DONE]. "seed" in the body names the stream in the log; without one, the number
+ *                       after the first "stream #" in it does (for clients that can send a prompt, but no seed), else 0.
  * GET /log           -> the log so far and empties it: records of int32 seed, int32 chunk, int64 CLOCK_MONOTONIC ns.
  *                       chunk -1: the request had arrived; 0..: just before the chunk was given to the kernel.
  * GET anything else  -> {"data":[{"id":"paced"}]}
@@ -165,8 +166,8 @@ static void answer(Stream *s) {
                         strlen(body), body);
         if (send_all(s, out, n)) hang_up(s);
     } else {
-        s->seed = number_after(s->in, "\"seed\":", 0);
-        s->max_tokens = number_after(s->in, "\"max_tokens\":", 64);
+        s->seed = number_after(s->in, "\"seed\":", number_after(s->in, "stream #", 0));
+        s->max_tokens = number_after(s->in, "\"max_tokens\":", number_after(s->in, "\"max_completion_tokens\":", 64));
         s->chunk = 0;
         s->streaming = 1;
         int64_t now = now_ns();

@@ -74,7 +74,7 @@ class PacedServer:
         return self._process.pid
 
     def take_log(self) -> dict[int, Truth]:
-        """The streams since the last call, by the seed in their request; empties the log."""
+        """The streams since the last call, by the seed in their request (or as paced.c says); empties the log."""
         with urllib.request.urlopen(f"{self.url}/log", timeout=10) as response:
             entries = np.frombuffer(response.read(), dtype=_ENTRY)
         truths = {}
