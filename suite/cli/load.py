@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -31,6 +32,7 @@ from suite.load import (
 )
 
 _WORKLOAD_HELP = f"{', '.join(workloads.KINDS)}; several joined by +; random:TOKENS; long:TOKENS; or a path to a .jsonl file"
+_RATE_OVER_S = 1.0
 _ROWS = (
     "output_tokens_per_s",
     "total_tokens_per_s",
@@ -261,20 +263,27 @@ class _LiveLine:
 
     def __init__(self, stream: TextIO, load: str) -> None:
         self._stream, self._load = stream, load
-        self._last: tuple[float, int] = (0.0, 0)
+        self._seen: deque[tuple[float, int]] = deque()  # seconds, tokens
 
     def show(self, now: Progress) -> None:
-        """Redraw. The rate is that of the last moment."""
+        """Redraw. The rate is that of the last second."""
         if not self._stream.isatty():
             return
-        seconds, tokens = now.elapsed_s - self._last[0], now.tokens - self._last[1]
-        rate = f", {tokens / seconds:.0f} tokens/s" if seconds > 0 and tokens >= 0 else ""
-        self._last = (now.elapsed_s, now.tokens)
+        rate = self._rate(now)
         total = f"/{now.total}" if now.total is not None else ""
         failed = f", {now.failed} FAILED" if now.failed else ""
         text = f"{self._load}: {now.phase} {now.elapsed_s:.0f} s, {now.done}{total} done, {now.in_flight} in flight"
         self._stream.write(f"\r\x1b[K{text}{rate}{failed}")
         self._stream.flush()
+
+    def _rate(self, now: Progress) -> str:
+        if self._seen and now.elapsed_s < self._seen[-1][0]:
+            self._seen.clear()  # another phase
+        self._seen.append((now.elapsed_s, now.tokens))
+        while len(self._seen) > 1 and now.elapsed_s - self._seen[1][0] >= _RATE_OVER_S:
+            self._seen.popleft()
+        seconds, tokens = now.elapsed_s - self._seen[0][0], now.tokens - self._seen[0][1]
+        return f", {tokens / seconds:.0f} tokens/s" if seconds > _RATE_OVER_S / 10 and tokens >= 0 else ""
 
     def clear(self) -> None:
         """Leave the line empty for what comes next."""

@@ -70,19 +70,22 @@ def play_in_processes(plan: Plan, count: int, progress: Report | None) -> Played
 
 
 def _gather(processes: list[subprocess.Popen[bytes]], inbox: _Inbox, progress: Report | None) -> list[Played]:
-    """Pass on how far all are together, until each has handed in its part."""
+    """Pass on how far all are together, whenever all have spoken anew, until each has handed in its part."""
     parts: dict[int, Played] = {}
     latest: dict[int, Progress] = {}
+    silent = set(range(len(processes)))
     while len(parts) < len(processes):
         number, said = inbox.get()
         if said is None:
             raise LoadError(f"a load worker died: {_last_words(processes[number])}")
+        silent.discard(number)
         if not isinstance(said, Progress):
             parts[number] = said
-        elif progress is not None:
-            latest[number] = said
-            if len(latest) == len(processes):
-                progress(_together(list(latest.values())))
+            continue
+        latest[number] = said
+        if progress is not None and not silent:
+            progress(_together(list(latest.values())))
+            silent = set(range(len(processes))) - set(parts)
     return [parts[number] for number in range(len(processes))]
 
 

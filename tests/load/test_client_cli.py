@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from suite.__main__ import main
+from suite.cli.load import _LiveLine
+from suite.load import Progress
 from tests.load.scripted import Asked, ScriptedServer, Step, answer, plain
 
 
@@ -106,3 +110,23 @@ def test_no_server_and_bad_addresses_are_one_sentence(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["load", "--server-url", "http://127.0.0.1:9", "--slo", "speed=3"])
     assert "an SLO has ttft, tpot, itl and e2e" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("every_s", [0.01, 0.1, 3.0])
+def test_the_live_rate_is_steady_however_often_progress_is_told(every_s: float) -> None:
+    """Also where two reports come at nearly one moment, as from two processes."""
+    terminal = Terminal()
+    line = _LiveLine(terminal, "closed loop")
+    for phase in ("warming up", "running"):
+        for step in range(1, 400):
+            for t in (step * every_s, step * every_s + 1e-6):
+                line.show(Progress(phase, t, 0, 8, 2, 0, int(1000 * step * every_s)))
+    rates = [int(rate) for rate in re.findall(r" (\d+) tokens/s", terminal.getvalue())]
+    assert len(rates) > 1000
+    assert min(rates) > 800
+    assert max(rates) < 1200
