@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from suite.simulator import delivery, prompts, wire
+from suite.simulator import delivery, envelope, prompts, wire
 from suite.simulator.meta_info import meta_info
 from suite.simulator.request_fields import RequestError, from_openai
 from suite.simulator.sequences import Sequence
@@ -39,21 +38,9 @@ def failure(message: str) -> dict[str, Any]:
 
 async def whole(service: Service, body: dict[str, Any], generation: Generation) -> dict[str, Any]:
     """The answer in one piece."""
-    async for _ in delivery.outputs(service, generation):
-        pass
-    sequences = generation.sequences
-    counted = [(sequence, sequence.output_tokens) for sequence in sequences]
-    answer: dict[str, Any] = {
-        "id": generation.request_id,
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": body.get("model", "default"),
-        "choices": [_choice(service, body, generation, sequence) for sequence in sequences],
-        "usage": None if service.behaviour.usage_missing else wire.usage(service, counted, body.get("n", 1)),
-        "metadata": wire.weight_versions(sequences[0].output_tokens),
-    }
-    extension = wire.extension(service, body, sequences)
-    return answer | ({"sglext": extension} if extension else {})
+    await envelope.finished(service, generation)
+    choices = [_choice(service, body, generation, sequence) for sequence in generation.sequences]
+    return envelope.whole(service, body, generation, "chat.completion", choices)
 
 
 def _choice(
@@ -83,12 +70,7 @@ async def events(service: Service, body: dict[str, Any], generation: Generation)
     options = body.get("stream_options") or {}
     gives_usage = not service.behaviour.usage_missing
     continuous = gives_usage and options.get("continuous_usage_stats")
-    head = {
-        "id": generation.request_id,
-        "object": "chat.completion.chunk",
-        "created": int(time.time()),
-        "model": body.get("model", "default"),
-    }
+    head = envelope.head(body, generation, "chat.completion.chunk")
     sent: dict[int, int] = {}
     async for output in delivery.outputs(service, generation):
         sequence, start = output.sequence, sent.get(output.sequence.index, 0)
