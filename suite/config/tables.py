@@ -1,24 +1,19 @@
-"""``suite.toml`` to typed targets and arms; every error names the file, the table and the key."""
+"""The tables of ``suite.toml``, as types."""
 
 from __future__ import annotations
 
-import difflib
 import sys
-import tomllib
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from suite.config import overlay
+from suite.config.errors import ConfigError, nearest
 from suite.flags import FlagChangeValue, Flags
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """A name that is safe in a file name and a test id: lower case letters, digits, dots, dashes."""
-
-
-class ConfigError(Exception):
-    """``suite.toml`` cannot be used; the text says which file, table and key, and what to do."""
 
 
 class _Table(BaseModel):
@@ -260,7 +255,7 @@ class Target(_Table):
             return self.arms[name]
         except KeyError:
             raise ConfigError(
-                f"target {self.name!r} has no arm {name!r}{_nearest(name, self.arms)}; "
+                f"target {self.name!r} has no arm {name!r}{nearest(name, self.arms)}; "
                 f"it has: {', '.join(self.arms)}"
             ) from None
 
@@ -274,7 +269,7 @@ class Target(_Table):
             return self.budgets[budget]
         except KeyError:
             raise ConfigError(
-                f"--budget {budget!r} is not among [budgets]{_nearest(budget, self.budgets)}; "
+                f"--budget {budget!r} is not among [budgets]{nearest(budget, self.budgets)}; "
                 f"there are: {', '.join(self.budgets)}"
             ) from None
 
@@ -308,11 +303,11 @@ class Suite(_Table):
             return data
         data = dict(data)
         for group in ("hosts", "arms", "targets"):
-            data[group] = _named(data.get(group, {}))
+            data[group] = overlay.named(data.get(group, {}))
         if isinstance(data["targets"], dict):
-            alike = {name: _like(table, data["targets"]) for name, table in data["targets"].items()}
+            alike = {name: overlay.like(table, data["targets"]) for name, table in data["targets"].items()}
             data["targets"] = {
-                name: _placed(_with_shared(table, data), data) for name, table in alike.items()
+                name: overlay.placed(overlay.with_shared(table, data), data) for name, table in alike.items()
             }
         return data
 
@@ -328,7 +323,7 @@ class Suite(_Table):
         except KeyError:
             asked = "default_target" if name is None else "--target"
             raise ConfigError(
-                f"{self.path}: {asked} {wanted!r} is not among [targets]{_nearest(wanted, self.targets)}; "
+                f"{self.path}: {asked} {wanted!r} is not among [targets]{nearest(wanted, self.targets)}; "
                 f"there are: {', '.join(sorted(self.targets))}"
             ) from None
 
@@ -344,204 +339,6 @@ class Suite(_Table):
             return self.hosts[name]
         except KeyError:
             raise ConfigError(
-                f"{self.path}: host {name!r} is not among [hosts]{_nearest(name, self.hosts)}; "
+                f"{self.path}: host {name!r} is not among [hosts]{nearest(name, self.hosts)}; "
                 f'write a table [hosts.{name}] with ssh = "[user@]address", or use "local"'
             ) from None
-
-
-def _named(tables: Any) -> Any:
-    if not isinstance(tables, dict):
-        return tables
-    return {
-        name: {**table, "name": name} if isinstance(table, dict) else table for name, table in tables.items()
-    }
-
-
-def _like(target: Any, targets: Mapping[str, Any]) -> Any:
-    """A target that says ``like = "OTHER"`` is that one with its own keys laid over it."""
-    if not isinstance(target, dict) or not isinstance(target.get("like"), str):
-        return target
-    base = targets.get(target["like"])
-    if base is None:
-        raise ConfigError(
-            f"[targets.{target['name']}] key 'like': {target['like']!r} is not among "
-            f"[targets]{_nearest(target['like'], targets)}"
-        )
-    return _overlaid(base, target)
-
-
-def _placed(target: Any, whole: Mapping[str, Any]) -> Any:
-    """``{suite}`` in a launch's ``cwd`` is the directory of this file, for a host that sees the same files."""
-    launch = target.get("launch") if isinstance(target, dict) else None
-    if not isinstance(launch, dict) or not isinstance(launch.get("cwd"), str):
-        return target
-    directory = str(Path(whole["path"]).resolve().parent)
-    return {**target, "launch": {**launch, "cwd": launch["cwd"].replace("{suite}", directory)}}
-
-
-def _with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
-    """A target's arms, budgets and gate settings are the shared ones with its own laid over them, key by key."""
-    if not isinstance(target, dict):
-        return target
-    laid = {key: _overlaid(whole.get(key, {}), target.get(key, {})) for key in ("arms", "budgets", "gate")}
-    if isinstance(laid["arms"], dict):
-        tried = _of_backends(target.get("backends"), laid["arms"])
-        laid["arms"] = {
-            **laid["arms"],
-            **{name: _overlaid(arm, laid["arms"].get(name, {})) for name, arm in tried.items()},
-        }
-    budget = {"default_budget": whole["default_budget"]} if "default_budget" in whole else {}
-    return {**budget, **target, **laid, "arms": _named(laid["arms"])}
-
-
-def _of_backends(backends: Any, arms: Mapping[str, Any]) -> dict[str, Any]:
-    """The arms that try the backends a target lists: ``mtp-on`` with one flag changed."""
-    base = arms.get("mtp-on", {})
-    if not isinstance(backends, dict) or not isinstance(base, dict):
-        return {}
-    return {
-        f"{flag}.{value}": _overlaid(
-            base, {"description": f"mtp-on with --{flag} {value}", "flags": {flag: value}}
-        )
-        for flag, values in backends.items()
-        for value in (values if isinstance(values, list) else [])
-    }
-
-
-def _overlaid(base: Any, changes: Any) -> Any:
-    """``changes`` over ``base``, tables within tables; anything else in ``changes`` wins."""
-    if not isinstance(base, dict) or not isinstance(changes, dict):
-        return changes
-    return {**base, **{key: _overlaid(base.get(key), value) for key, value in changes.items()}}
-
-
-def load(path: Path) -> Suite:
-    """Read and check ``suite.toml``.
-
-    Raises:
-        ConfigError: missing, unreadable, not TOML, or not as the tables must be; all faults at once.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file. Run pytest from the repository's root, or name the file with --suite-config"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    return parse(data, path)
-
-
-def parse(data: Mapping[str, Any], path: Path) -> Suite:
-    """Check what was read from ``path``.
-
-    Raises:
-        ConfigError: as for :func:`load`.
-    """
-    if "path" in data:
-        raise ConfigError(f"{path}: unknown key 'path'")
-    try:
-        suite = Suite.model_validate({**data, "path": path})
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except ValidationError as error:
-        raise ConfigError("\n".join(_sentences(error, path))) from None
-    suite.target()
-    for name, target in suite.targets.items():
-        try:
-            target.sizes(target.default_budget)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: [targets.{name}] key 'default_budget': {error}") from None
-        for host in (target.host, *target.nodes):
-            try:
-                suite.host(host)
-            except ConfigError as error:
-                raise ConfigError(f"{error} (asked for by [targets.{name}])") from None
-    return suite
-
-
-# What pydantic puts into an error's place that stands in no file: the tag of a union.
-_TAGS = frozenset({"process", "docker", "systemd", "attach"})
-
-
-def _sentences(error: ValidationError, path: Path) -> Iterable[str]:
-    seen: set[str] = set()
-    places = {fault["loc"] for fault in error.errors()}
-    for fault in error.errors():
-        if fault["loc"][0] == "targets" and fault["loc"][2:] in places:
-            continue  # a fault of a shared table, seen again in each target that it was laid under
-        parts = [str(part) for part in fault["loc"]]
-        sentence = f"{path}: {_sentence(parts, fault['type'], fault['msg'], fault.get('input'))}"
-        if sentence not in seen:
-            seen.add(sentence)
-            yield sentence
-
-
-def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
-    launch = parts.index("launch") if "launch" in parts else -1
-    tag = parts[launch + 1] if 0 <= launch < len(parts) - 1 and parts[launch + 1] in _TAGS else None
-    place = [
-        part for index, part in enumerate(parts) if not (index == launch + 1 and part == tag and tag)
-    ] or ["(whole file)"]
-    if "flags" in place:  # a flag's value may be of several types: one sentence for all of them
-        place = place[: place.index("flags") + 2]
-        message = "must be text, a number, true (a switch), false (removed) or a list of text and numbers"
-        kind = "flag_value"
-    if kind == "extra_forbidden":
-        known = _known_keys(place[:-1], tag)
-        return f"{_table(place)} unknown key {place[-1]!r}{_nearest(place[-1], known)}"
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return (
-            f"[{'.'.join(place)}] key 'kind': must be one of {', '.join(sorted(_TAGS))}, not {_kind(given)}"
-        )
-    if kind == "missing":
-        return f"{_table(place)} needs the key {place[-1]!r}"
-    if kind == "string_pattern_mismatch" and place[-1] == "[key]":
-        return (
-            f"{_table(place[:-1])} the name {given!r} may hold only lower case letters, digits, '.', '_', '-'"
-        )
-    reason = message[0].lower() + message[1:]
-    return f"{_table(place)} key {place[-1]!r}: {reason}, not {given!r}"
-
-
-def _kind(given: Any) -> str:
-    return repr(given["kind"]) if isinstance(given, dict) and "kind" in given else "absent"
-
-
-def _table(place: list[str]) -> str:
-    return f"[{'.'.join(place[:-1])}]" if len(place) > 1 else "at the top:"
-
-
-def _known_keys(table: list[str], launch: str | None) -> Iterable[str]:
-    """The keys that may stand in a table, for suggesting the nearest."""
-    groups: dict[str, type[BaseModel]] = {
-        "hosts": Host,
-        "arms": Arm,
-        "targets": Target,
-        "budgets": Sizes,
-        "gate": Gate,
-        "metrics": MetricChange,
-        "timeouts": Timeouts,
-        "client": ClientLimits,
-    }
-    launches: dict[str | None, type[BaseModel]] = {
-        "process": ProcessLaunch,
-        "docker": DockerLaunch,
-        "systemd": SystemdLaunch,
-        "attach": AttachLaunch,
-    }
-    model: type[BaseModel] = Suite
-    for part in table:
-        if part == "launch":
-            return launches.get(launch, ProcessLaunch).model_fields
-        model = groups.get(part, model)
-    return [key for key in model.model_fields if key not in ("name", "path")]
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

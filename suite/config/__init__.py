@@ -1,0 +1,44 @@
+"""``suite.toml`` to typed targets and arms; every error names the file, the table and the key."""
+
+from suite.config.errors import ConfigError
+from suite.config.reading import load, parse
+from suite.config.tables import (
+    KINDS,
+    Arm,
+    AttachLaunch,
+    ClientLimits,
+    DockerLaunch,
+    Gate,
+    Host,
+    Launch,
+    MetricChange,
+    ProcessLaunch,
+    ScenarioKind,
+    Sizes,
+    Suite,
+    SystemdLaunch,
+    Target,
+    Timeouts,
+)
+
+__all__ = [
+    "KINDS",
+    "Arm",
+    "AttachLaunch",
+    "ClientLimits",
+    "ConfigError",
+    "DockerLaunch",
+    "Gate",
+    "Host",
+    "Launch",
+    "MetricChange",
+    "ProcessLaunch",
+    "ScenarioKind",
+    "Sizes",
+    "Suite",
+    "SystemdLaunch",
+    "Target",
+    "Timeouts",
+    "load",
+    "parse",
+]

@@ -1,0 +1,63 @@
+"""From the file to checked tables."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from suite.config.errors import ConfigError
+from suite.config.sentences import sentences
+from suite.config.tables import Suite
+
+
+def load(path: Path) -> Suite:
+    """Read and check ``suite.toml``.
+
+    Raises:
+        ConfigError: missing, unreadable, not TOML, or not as the tables must be; all faults at once.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file. Run pytest from the repository's root, or name the file with --suite-config"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    return parse(data, path)
+
+
+def parse(data: Mapping[str, Any], path: Path) -> Suite:
+    """Check what was read from ``path``.
+
+    Raises:
+        ConfigError: as for :func:`load`.
+    """
+    if "path" in data:
+        raise ConfigError(f"{path}: unknown key 'path'")
+    try:
+        suite = Suite.model_validate({**data, "path": path})
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except ValidationError as error:
+        raise ConfigError("\n".join(sentences(error, path))) from None
+    suite.target()
+    for name, target in suite.targets.items():
+        try:
+            target.sizes(target.default_budget)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: [targets.{name}] key 'default_budget': {error}") from None
+        for host in (target.host, *target.nodes):
+            try:
+                suite.host(host)
+            except ConfigError as error:
+                raise ConfigError(f"{error} (asked for by [targets.{name}])") from None
+    return suite

@@ -1,0 +1,104 @@
+"""What pydantic found wrong with ``suite.toml``, in sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from suite.config.errors import nearest
+from suite.config.tables import (
+    Arm,
+    AttachLaunch,
+    ClientLimits,
+    DockerLaunch,
+    Gate,
+    Host,
+    MetricChange,
+    ProcessLaunch,
+    Sizes,
+    Suite,
+    SystemdLaunch,
+    Target,
+    Timeouts,
+)
+
+# What pydantic puts into an error's place that stands in no file: the tag of a union.
+_TAGS = frozenset({"process", "docker", "systemd", "attach"})
+
+
+def sentences(error: ValidationError, path: Path) -> Iterable[str]:
+    """Each fault once: file, table, key, and what is wrong."""
+    seen: set[str] = set()
+    places = {fault["loc"] for fault in error.errors()}
+    for fault in error.errors():
+        if fault["loc"][0] == "targets" and fault["loc"][2:] in places:
+            continue  # a fault of a shared table, seen again in each target that it was laid under
+        parts = [str(part) for part in fault["loc"]]
+        sentence = f"{path}: {_sentence(parts, fault['type'], fault['msg'], fault.get('input'))}"
+        if sentence not in seen:
+            seen.add(sentence)
+            yield sentence
+
+
+def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
+    launch = parts.index("launch") if "launch" in parts else -1
+    tag = parts[launch + 1] if 0 <= launch < len(parts) - 1 and parts[launch + 1] in _TAGS else None
+    place = [
+        part for index, part in enumerate(parts) if not (index == launch + 1 and part == tag and tag)
+    ] or ["(whole file)"]
+    if "flags" in place:  # a flag's value may be of several types: one sentence for all of them
+        place = place[: place.index("flags") + 2]
+        message = "must be text, a number, true (a switch), false (removed) or a list of text and numbers"
+        kind = "flag_value"
+    if kind == "extra_forbidden":
+        known = _known_keys(place[:-1], tag)
+        return f"{_table(place)} unknown key {place[-1]!r}{nearest(place[-1], known)}"
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return (
+            f"[{'.'.join(place)}] key 'kind': must be one of {', '.join(sorted(_TAGS))}, not {_kind(given)}"
+        )
+    if kind == "missing":
+        return f"{_table(place)} needs the key {place[-1]!r}"
+    if kind == "string_pattern_mismatch" and place[-1] == "[key]":
+        return (
+            f"{_table(place[:-1])} the name {given!r} may hold only lower case letters, digits, '.', '_', '-'"
+        )
+    reason = message[0].lower() + message[1:]
+    return f"{_table(place)} key {place[-1]!r}: {reason}, not {given!r}"
+
+
+def _kind(given: Any) -> str:
+    return repr(given["kind"]) if isinstance(given, dict) and "kind" in given else "absent"
+
+
+def _table(place: list[str]) -> str:
+    return f"[{'.'.join(place[:-1])}]" if len(place) > 1 else "at the top:"
+
+
+def _known_keys(table: list[str], launch: str | None) -> Iterable[str]:
+    """The keys that may stand in a table, for suggesting the nearest."""
+    groups: dict[str, type[BaseModel]] = {
+        "hosts": Host,
+        "arms": Arm,
+        "targets": Target,
+        "budgets": Sizes,
+        "gate": Gate,
+        "metrics": MetricChange,
+        "timeouts": Timeouts,
+        "client": ClientLimits,
+    }
+    launches: dict[str | None, type[BaseModel]] = {
+        "process": ProcessLaunch,
+        "docker": DockerLaunch,
+        "systemd": SystemdLaunch,
+        "attach": AttachLaunch,
+    }
+    model: type[BaseModel] = Suite
+    for part in table:
+        if part == "launch":
+            return launches.get(launch, ProcessLaunch).model_fields
+        model = groups.get(part, model)
+    return [key for key in model.model_fields if key not in ("name", "path")]
