@@ -302,7 +302,7 @@ class Answer:
             self._speculation(chunk.sglext.spec_tokens_details)
 
     def _usage(self, t: float, usage: _Usage, choices: list[_Choice] | None) -> None:
-        self._other_counts(usage)
+        self._newest_counts((usage,))
         total = usage.completion_tokens
         if total is None:
             return
@@ -316,16 +316,8 @@ class Answer:
         elif total < before:
             self._fail(FaultKind.usage_backwards, f"completion_tokens fell from {before} to {total}", t)
 
-    def _other_counts(self, usage: _Usage | _PlainUsage) -> None:
-        if usage.prompt_tokens is not None:
-            self.prompt_tokens = usage.prompt_tokens
-        if usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens is not None:
-            self.cached_tokens = usage.prompt_tokens_details.cached_tokens
-        if usage.reasoning_tokens is not None:
-            self.reasoning_tokens = usage.reasoning_tokens
-
-    def _newest_counts(self, usages: Sequence[_PlainUsage]) -> None:
-        """The same as `_other_counts` for each in turn."""
+    def _newest_counts(self, usages: Sequence[_Usage | _PlainUsage]) -> None:
+        """Take over the counts besides completion_tokens, of each the newest that is stated."""
         self.prompt_tokens = _newest([u.prompt_tokens for u in usages], self.prompt_tokens)
         self.reasoning_tokens = _newest([u.reasoning_tokens for u in usages], self.reasoning_tokens)
         details = [u.prompt_tokens_details for u in usages]

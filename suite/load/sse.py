@@ -19,35 +19,16 @@ class EventCutter:
     several `data` lines are joined by LF, and an event is complete at the blank line after it.
     """
 
-    __slots__ = ("_after_cr", "_at_start", "_data", "_rest", "between_events")
+    __slots__ = ("_after_cr", "_at_start", "_data", "_rest")
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
         self._after_cr = False
         self._at_start = True
-        self.between_events = False  # a byte order mark may come yet
-        """Nothing is held, and the next byte begins a line."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of the events that `piece` completed, in order."""
-        if (
-            self.between_events
-            and piece[:6] == b"data: "
-            and piece.find(b"\n", 6) == len(piece) - 2
-            and piece[-1:] == b"\n"
-            and b"\r" not in piece
-        ):  # a read of exactly one event, as nearly all are
-            self._after_cr = False
-            return [piece[6:-2]]
-        return self._feed_lines(piece)
-
-    @property
-    def pending(self) -> bool:
-        """True if an unfinished line or event is held: at the end of a stream, something was cut off."""
-        return bool(self._rest or self._data)
-
-    def _feed_lines(self, piece: bytes) -> list[bytes]:
         if self._after_cr and piece:
             self._after_cr = False
             if piece.startswith(b"\n"):
@@ -63,9 +44,7 @@ class EventCutter:
             self._after_cr = True
         lines = buffer.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop()
-        events = [event for line in lines if (event := self._line(line)) is not None]
-        self.between_events = not self._rest and not self._data
-        return events
+        return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> bytes | None:
         if not line:
