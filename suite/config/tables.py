@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from suite.config import overlay
-from suite.config.errors import ConfigError, nearest
+from suite.config.errors import one_of
 from suite.flags import FlagChangeValue, Flags
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -251,13 +251,8 @@ class Target(_Table):
         Raises:
             ConfigError: there is none; the text lists those there are.
         """
-        try:
-            return self.arms[name]
-        except KeyError:
-            raise ConfigError(
-                f"target {self.name!r} has no arm {name!r}{nearest(name, self.arms)}; "
-                f"it has: {', '.join(self.arms)}"
-            ) from None
+        there = f"it has: {', '.join(self.arms)}"
+        return one_of(self.arms, name, f"target {self.name!r} has no arm {name!r}", there)
 
     def sizes(self, budget: str) -> Sizes:
         """What ``budget`` measures on this target.
@@ -265,13 +260,8 @@ class Target(_Table):
         Raises:
             ConfigError: there is no such budget.
         """
-        try:
-            return self.budgets[budget]
-        except KeyError:
-            raise ConfigError(
-                f"--budget {budget!r} is not among [budgets]{nearest(budget, self.budgets)}; "
-                f"there are: {', '.join(self.budgets)}"
-            ) from None
+        there = f"there are: {', '.join(self.budgets)}"
+        return one_of(self.budgets, budget, f"--budget {budget!r} is not among [budgets]", there)
 
     def arm_flags(self, arm: Arm) -> Flags:
         """What is asked of SGLang for ``arm``: the target's flags with the arm's changes, merged by name."""
@@ -318,14 +308,9 @@ class Suite(_Table):
             ConfigError: there is none; the text suggests the nearest and lists those there are.
         """
         wanted = name or self.default_target
-        try:
-            return self.targets[wanted]
-        except KeyError:
-            asked = "default_target" if name is None else "--target"
-            raise ConfigError(
-                f"{self.path}: {asked} {wanted!r} is not among [targets]{nearest(wanted, self.targets)}; "
-                f"there are: {', '.join(sorted(self.targets))}"
-            ) from None
+        asked = "default_target" if name is None else "--target"
+        fault = f"{self.path}: {asked} {wanted!r} is not among [targets]"
+        return one_of(self.targets, wanted, fault, f"there are: {', '.join(sorted(self.targets))}")
 
     def host(self, name: str) -> Host:
         """The host called ``name``; ``local`` is always this machine.
@@ -335,10 +320,5 @@ class Suite(_Table):
         """
         if name == "local":
             return Host()
-        try:
-            return self.hosts[name]
-        except KeyError:
-            raise ConfigError(
-                f"{self.path}: host {name!r} is not among [hosts]{nearest(name, self.hosts)}; "
-                f'write a table [hosts.{name}] with ssh = "[user@]address", or use "local"'
-            ) from None
+        advice = f'write a table [hosts.{name}] with ssh = "[user@]address", or use "local"'
+        return one_of(self.hosts, name, f"{self.path}: host {name!r} is not among [hosts]", advice)
