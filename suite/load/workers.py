@@ -156,10 +156,11 @@ def _receive(process: subprocess.Popen[bytes]) -> Any:
 
 
 def _listen(number: int, process: subprocess.Popen[bytes], inbox: _Inbox) -> None:
-    said: Progress | Played | None = Progress("starting", 0.0, 0, None, 0, 0, 0)
-    while isinstance(said, Progress):
-        said = _receive(process)
+    while True:
+        said: Progress | Played | None = _receive(process)
         inbox.put((number, said))
+        if not isinstance(said, Progress):
+            return
 
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:

@@ -106,9 +106,7 @@ def test_identity_names_the_model_not_its_place() -> None:
         "nnodes": 1,
         "device": "cpu",
     }
-    cached = made(
-        model_path="/home/me/.cache/huggingface/hub/models--nvidia--Qwen3.5-397B-A17B-NVFP4/snapshots/abc123"
-    )
+    cached = made(model_path="/data/huggingface/hub/models--nvidia--Qwen3.5-397B-A17B-NVFP4/snapshots/abc123")
     assert cached.identity()["model"] == "Qwen3.5-397B-A17B-NVFP4"
     assert cached.identity()["revision"] == "abc123"
     assert made(tp_size=8).identity() != made(tp_size=4).identity()
