@@ -13,7 +13,7 @@ from suite.config import ConfigError
 from suite.gate.errors import GateError
 from suite.hosts.errors import HostError
 from suite.load import LoadError
-from suite.probes.errors import ProbeError
+from suite.sglang.errors import ProbeError
 
 EXPECTED = (ConfigError, GateError, HostError, LoadError, ProbeError, OSError)
 """What is told in one sentence, without a traceback."""

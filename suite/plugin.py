@@ -14,7 +14,6 @@ from suite.config import ConfigError
 from suite.gate import Judgement, Session
 from suite.gate.floor import noise_floor
 from suite.load import LoadError
-from suite.probes.errors import ProbeError
 from suite.questions import crossover
 from suite.questions.canary import Score
 from suite.questions.lossless import Answer
@@ -40,6 +39,7 @@ from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.settings import Settings
 from suite.session.stored import Stored
+from suite.sglang.errors import ProbeError
 
 MARKERS = (
     "perf: a scenario against a server (select with -m perf)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from suite.flags import MASK
+from suite.sglang.flags import MASK
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)", re.IGNORECASE)
 _NOT_SECRET = re.compile(r"(TOKENIZER|TOKEN_MODE|MAX_TOKENS|NUM_TOKENS)", re.IGNORECASE)

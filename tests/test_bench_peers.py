@@ -13,9 +13,9 @@ import numpy as np
 import psutil
 import pytest
 
-from bench import bounded, peer_install, peers
-from bench.peer_install import Installed
-from bench.peer_tools import AIPERF, GUIDELLM, SGLANG, TOOLS, Reported, Task, Tool, prepare
+from proofs.bench import bounded, peer_install, peers
+from proofs.bench.peer_install import Installed
+from proofs.bench.peer_tools import AIPERF, GUIDELLM, SGLANG, TOOLS, Reported, Task, Tool, prepare
 from tests.paced.server import PacedServer, Truth, compiler
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the paced server needs a C compiler")
@@ -316,7 +316,7 @@ def test_what_is_not_there_is_told_with_its_reason(tmp_path: Path, monkeypatch: 
     (tmp_path / "aiperf.reason").write_text("ERROR: no space left\n")
     found = peer_install.find(["guidellm", "aiperf"])
     assert found.installed == {}
-    assert found.missing["guidellm"] == "not installed (python -m bench.peers install)"
+    assert found.missing["guidellm"] == "not installed (python -m proofs.bench.peers install)"
     assert found.missing["aiperf"] == "could not be installed: ERROR: no space left"
 
 

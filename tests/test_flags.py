@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.flags import Flags, canonical, history_of, parse_argv, parse_change, version_key
+from suite.sglang.flags import Flags, canonical, history_of, parse_argv, parse_change, version_key
 
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True).map(canonical)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from suite import config
 from suite.config import Suite, Target
-from suite.flags import parse_argv
+from suite.doctor import Line, examine
 from suite.gate.baselines import BaselineStore
 from suite.hosts import Host, LocalHost, open_host
 from suite.probes import checkpoint, gpus, installation
-from suite.probes.doctor import Line, examine
+from suite.sglang.flags import parse_argv
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from suite.config import overlay
 from suite.config.errors import one_of
-from suite.flags import FlagChangeValue, Flags
+from suite.sglang.flags import FlagChangeValue, Flags
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """A name that is safe in a file name and a test id: lower case letters, digits, dots, dashes."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from suite.hosts import Host
-from suite.probes.errors import CheckpointError
 from suite.probes.installation import Python
 from suite.probes.remote import run_script
+from suite.sglang.errors import CheckpointError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.flags import SECRET_FLAGS, Flags
 from suite.hosts import Host
-from suite.probes.errors import InstallationError, ProbeHostError
 from suite.probes.remote import run_script
-from suite.probes.server.info import Speculation, flatten
+from suite.sglang.errors import InstallationError, ProbeHostError
+from suite.sglang.flags import SECRET_FLAGS, Flags
+from suite.sglang.server.info import Speculation, flatten
 
 Python = str | Sequence[str]
 """An interpreter, or the words that lead to one: ``["docker", "run", "--rm", "-i", ..., IMAGE]``."""

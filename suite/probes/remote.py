@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.hosts import CommandTimeout, Host, HostError
-from suite.probes.errors import ProbeHostError
+from suite.sglang.errors import ProbeHostError
 
 _PACKAGE = "suite.probes.on_host"
 _FOLDER = Path(__file__).parent / "on_host"

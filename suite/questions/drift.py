@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from suite.gate import BaselineStore
-from suite.probes import server as server_probe
 from suite.session.served import Served
+from suite.sglang import server as server_probe
 
 MEASURED = frozenset({"decode_cuda_graphs"})
 """Of a subject, what is known only after something was measured."""

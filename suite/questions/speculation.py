@@ -6,10 +6,10 @@ from functools import cached_property
 
 from suite import metrics
 from suite.load import ClosedLoop, Round, Sampling, play, workloads
-from suite.probes.server import Counters
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.served import Served
 from suite.session.witnesses import Witness, from_answers, from_counter, from_files, from_resolved, require
+from suite.sglang.server import Counters
 
 REQUESTS = 2
 MAX_TOKENS = 96

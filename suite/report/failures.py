@@ -10,9 +10,9 @@ from suite.config import ConfigError
 from suite.gate import GateError
 from suite.hosts.errors import HostError
 from suite.load import LoadError
-from suite.probes.errors import ProbeError
 from suite.servers import ServerError
 from suite.session.outcomes import ArmUnavailable, BaselineMissing, BrokenPromise, Unproven
+from suite.sglang.errors import ProbeError
 
 TOLD = (
     BrokenPromise,

@@ -32,8 +32,8 @@ from suite.servers.errors import (
 )
 from suite.servers.launcher import Launcher
 from suite.servers.phases import PHASES
+from suite.servers.runtimes import DockerWay, ProcessWay, SystemdWay, Way
 from suite.servers.server import Ended, Server
-from suite.servers.ways import DockerWay, ProcessWay, SystemdWay, Way
 
 __all__ = [
     "AttachLauncher",

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any
 
 from suite import config
-from suite.flags import Flags, FlagValue, parse_argv
 from suite.hosts import Host, open_host
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
 from suite.servers.health import describe, get, get_json
 from suite.servers.keeping import Keeper, host_python
 from suite.servers.server import Server
+from suite.sglang.flags import Flags, FlagValue, parse_argv
 
 MTP_NAMES = frozenset({"NEXTN", "EAGLE", "FROZEN_KV_MTP"})
 """What ``--speculative-algorithm NEXTN`` may read like once resolved (SGLang 0.5.9 to 0.5.23)."""

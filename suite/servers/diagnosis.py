@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from suite.flags import canonical, history_of
 from suite.servers import errors
 from suite.servers.errors import Evidence, LaunchFailed
 from suite.servers.phases import DRAFT_WEIGHTS, WEIGHTS
+from suite.sglang.flags import canonical, history_of
 
 
 @dataclass(frozen=True, slots=True)

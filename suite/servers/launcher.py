@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 
 from suite import config, redact
-from suite.flags import Flags
 from suite.hosts import Host, HostError, open_host
 from suite.servers import locks
 from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError
@@ -20,8 +19,9 @@ from suite.servers.keeping import host_python
 from suite.servers.log import LogCopy
 from suite.servers.node import Node
 from suite.servers.phases import PhaseClock
+from suite.servers.runtimes import Asked, SystemdWay, Way
 from suite.servers.server import Ended, Server
-from suite.servers.ways import Asked, SystemdWay, Way
+from suite.sglang.flags import Flags
 
 SAY_EVERY_S = 5.0
 

@@ -10,8 +10,8 @@ from suite.servers.errors import CannotStart, Evidence, KeeperFailed, LaunchFail
 from suite.servers.keeping import Keeper
 from suite.servers.log import KEPT_LINES, LogCopy
 from suite.servers.phases import PhaseClock
+from suite.servers.runtimes import Plan
 from suite.servers.server import Ended
-from suite.servers.ways import Plan
 
 EVIDENCE_LINES = 25
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.flags import Flags
+from suite.sglang.flags import Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from suite.config import DockerLaunch, ProcessLaunch, Suite, Target
-from suite.flags import Flags
 from suite.hosts import Host, HostError
 from suite.probes import checkpoint, installation
-from suite.probes.errors import ProbeError
 from suite.probes.installation import Installation, Scanned
 from suite.session.witnesses import OnDisk
+from suite.sglang.errors import ProbeError
+from suite.sglang.flags import Flags
 
 SGLANG = "sglang.launch_server"
 

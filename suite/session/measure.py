@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import pytest
 
 from suite import metrics
-from suite.flags import Flags
 from suite.gate import Invalid
 from suite.load import (
     ClientLimits,
@@ -31,6 +30,7 @@ from suite.session.recording import STORED, Played, Recording
 from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.steadiness import Steady, windows
+from suite.sglang.flags import Flags
 
 PREFIX_CHARS_PER_TOKEN = 4
 """About what English text takes; a shared prefix need not have an exact length."""

@@ -11,10 +11,6 @@ import pytest
 
 from suite.config import Arm, Target
 from suite.load import Endpoint, Workload, cache, contexts
-from suite.probes import origins
-from suite.probes import server as server_probe
-from suite.probes.errors import MetricsDisabled
-from suite.probes.server import Counters, ServerInfo
 from suite.servers import Server
 from suite.session.files import Files
 from suite.session.outcomes import BrokenPromise
@@ -22,6 +18,10 @@ from suite.session.plan import Slot
 from suite.session.recording import Played
 from suite.session.steadiness import must_be_empty, must_be_idle
 from suite.session.witnesses import OnDisk
+from suite.sglang import server as server_probe
+from suite.sglang import speculation_sources
+from suite.sglang.errors import MetricsDisabled
+from suite.sglang.server import Counters, ServerInfo
 
 DEATH_SEEN_S = 2.0
 """A server that died answers nobody at once; that it died is known a moment later."""
@@ -64,12 +64,12 @@ class Served:
     @property
     def asks_for_speculation(self) -> bool:
         """Does this arm ask for speculation? Steps alone do not: SGLang ignores them."""
-        return origins.asked_by(self.server.flags) is not None or self._asking_file is not None
+        return speculation_sources.asked_by(self.server.flags) is not None or self._asking_file is not None
 
     @property
     def asked(self) -> str:
         """The speculative part of what was asked, in words, for messages."""
-        if flag := origins.asked_by(self.server.flags):
+        if flag := speculation_sources.asked_by(self.server.flags):
             return f"--{flag} {self.server.flags[flag]} was given"
         if self._asking_file:
             return f"--config {self.server.flags['config']} holds {self._asking_file!r}"
@@ -82,7 +82,7 @@ class Served:
 
     @property
     def _asking_file(self) -> str | None:
-        return origins.in_file(self._config_text) if self._config_text is not None else None
+        return speculation_sources.in_file(self._config_text) if self._config_text is not None else None
 
     @cached_property
     def origins(self) -> list[str]:
@@ -91,7 +91,7 @@ class Served:
         sites = [site for site in (self.files.activations() if self.files else ()) if site not in plugins]
         inherited = os.environ if self.target.host == "local" else {}
         env = {**inherited, **self.server.env}
-        return origins.named(self.server.flags, env, self._config_text, plugins, sites)
+        return speculation_sources.named(self.server.flags, env, self._config_text, plugins, sites)
 
     @cached_property
     def on_disk(self) -> OnDisk:

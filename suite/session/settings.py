@@ -9,7 +9,7 @@ import pytest
 
 from suite import config as suite_config
 from suite.config import AttachLaunch, ConfigError, Sizes, Suite, Target
-from suite.flags import FlagChangeValue, parse_change
+from suite.sglang.flags import FlagChangeValue, parse_change
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -10,8 +10,8 @@ from statistics import median
 import numpy as np
 
 from suite.load import RequestRecord, Round
-from suite.probes.server import Counters
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
+from suite.sglang.server import Counters
 
 WINDOWS = 8
 LEAD_IN = 2

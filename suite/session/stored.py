@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from suite.flags import Flags
 from suite.gate import (
     Baseline,
     BaselineStore,
@@ -27,6 +26,7 @@ from suite.session.recording import Recording
 from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.settings import Settings
+from suite.sglang.flags import Flags
 
 
 class Stored:

@@ -14,7 +14,7 @@ from suite.gate import Invalid
 from suite.gate.invalid import of_launch
 from suite.hosts import Host, HostError, open_host
 from suite.probes import gpus, installation
-from suite.probes.errors import ProbeError
+from suite.sglang.errors import ProbeError
 
 SAMPLE_EVERY_S = 1.0
 SIMULATION_VARIABLE = "SGLANG_SIMULATE_ACC_LEN"

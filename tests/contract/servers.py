@@ -20,7 +20,7 @@ from tests.sglang_cpu import install
 ROOT = Path(__file__).resolve().parents[2]
 NEXTN = ["--speculative-algorithm", "NEXTN"]
 ARMS = {"off": [], "on": NEXTN, "thinking": [*NEXTN, "--reasoning-parser", "qwen3"]}
-SIMULATOR_MODEL = "suite/simulator/checkpoints/qwen3.5-397b-a17b-nvfp4"
+SIMULATOR_MODEL = "simulator/checkpoints/qwen3.5-397b-a17b-nvfp4"
 
 
 def sglang_target() -> Mapping[str, Mapping[str, object]]:
@@ -52,7 +52,7 @@ def sglang_environment() -> dict[str, str]:
 
 def simulator_command() -> list[str]:
     """The simulator, told the same as real SGLang where that shows in its answers."""
-    command = [sys.executable, "-m", "suite.simulator", "--model-path", SIMULATOR_MODEL, "--enable-metrics"]
+    command = [sys.executable, "-m", "simulator", "--model-path", SIMULATOR_MODEL, "--enable-metrics"]
     return [
         *command,
         "--served-model-name",

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrate import claims
-from calibrate.cells import NAMED, grid
-from calibrate.measure import Figures, Task, measure
-from calibrate.noise import Campaigns, Noise, even_layout, simulate, suite_layout
-from calibrate.rules import PEERS
-from calibrate.upgrades import measure_upgrade
+from proofs.calibrate import claims
+from proofs.calibrate.cells import NAMED, grid
+from proofs.calibrate.measure import Figures, Task, measure
+from proofs.calibrate.noise import Campaigns, Noise, even_layout, simulate, suite_layout
+from proofs.calibrate.rules import PEERS
+from proofs.calibrate.upgrades import measure_upgrade
 
 EVEN = even_layout()
 
@@ -113,7 +113,7 @@ def test_the_command_says_which_lines_did_not_hold(tmp_path: Path) -> None:
     """With five campaigns a model nothing can hold by luck alone everywhere: status and last line agree."""
     pytest.importorskip("ruptures")
     done = subprocess.run(
-        [sys.executable, "-m", "calibrate", "--quick", "--campaigns", "5", "--out", str(tmp_path)],
+        [sys.executable, "-m", "proofs.calibrate", "--quick", "--campaigns", "5", "--out", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -36,11 +36,11 @@ model = "{model}"
 timeouts = {{ ready_s = {ready_s}, drain_s = 2.0, request_s = 20.0, stall_s = 3.0 }}
 client = {{ lag_p99_s = 0.5, lag_of_itl = 100.0 }}
 {more}
-launch = {{ kind = "process", module = "suite.simulator", cwd = "{root}" }}
+launch = {{ kind = "process", module = "simulator", cwd = "{root}" }}
 flags = {{ enable-metrics = true }}
 """
 
-MODEL = "suite/simulator/checkpoints/qwen3.5-397b-a17b-nvfp4"
+MODEL = "simulator/checkpoints/qwen3.5-397b-a17b-nvfp4"
 
 
 def config(tmp_path: Path, model: str = MODEL, ready_s: float = 30.0, more: str = "") -> str:
@@ -103,7 +103,7 @@ def servers_of(tmp_path: Path) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline", "environ"])
-        if "suite.simulator" in (process.info["cmdline"] or [])
+        if "simulator" in (process.info["cmdline"] or [])
         and (process.info["environ"] or {}).get("PERF_TEST_MARK") == mark
     ]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from suite.hosts import LocalHost
 from suite.probes import checkpoint
 from suite.probes.checkpoint import Checkpoint
-from suite.probes.errors import CheckpointError
 from suite.probes.on_host.read_checkpoint import header_of, is_mtp
+from suite.sglang.errors import CheckpointError
 from tests.probes.making import BODY, HEAD, QWEN35, whole, write, write_shard
 
 

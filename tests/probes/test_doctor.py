@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from suite import __main__ as command_line
-from suite import config
+from suite import config, doctor
+from suite.doctor import Line, Patient
+from suite.doctor.machine import processor
+from suite.doctor.patient import in_container
 from suite.hosts import Host, LocalHost
-from suite.probes import doctor, gpus
-from suite.probes.doctor import Line, Patient
-from suite.probes.doctor.machine import processor
-from suite.probes.doctor.patient import in_container
+from suite.probes import gpus
 from tests.probes.answering import Answer, answering
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from suite import config
-from suite.flags import Flags
+from suite import config, doctor
 from suite.hosts import Host, open_host
-from suite.probes import checkpoint, doctor, gpus, installation
-from suite.probes.errors import ProbeHostError
+from suite.probes import checkpoint, gpus, installation
+from suite.sglang.errors import ProbeHostError
+from suite.sglang.flags import Flags
 from tests.hosts import ssh_servers
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
 

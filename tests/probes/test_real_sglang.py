@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from suite import config
+from suite import config, doctor
 from suite.config import Arm
-from suite.probes import doctor
 
 ROOT = Path(__file__).parents[2]
 

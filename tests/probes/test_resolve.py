@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from suite.flags import Flags
 from suite.hosts import LocalHost
 from suite.probes import installation
-from suite.probes.errors import InstallationError, ProbeHostError
 from suite.probes.installation import CannotResolve, Refused, Resolved
 from suite.probes.on_host import installed
 from suite.probes.on_host.scan_source import Package
 from suite.probes.remote import run_script
+from suite.sglang.errors import InstallationError, ProbeHostError
+from suite.sglang.flags import Flags
 from tests.probes.making import CONSTRUCTED, RESOLVED_ONCE, install_sglang
 
 Install = Callable[[str], dict[str, str]]

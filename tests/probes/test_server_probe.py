@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.flags import Flags, parse_argv
-from suite.probes import errors
-from suite.probes import server as server_probe
-from suite.probes.server.info import ServerInfo
-from suite.probes.server.prometheus import parse as parse_metrics
+from suite.sglang import errors
+from suite.sglang import server as server_probe
+from suite.sglang.flags import Flags, parse_argv
+from suite.sglang.server.info import ServerInfo
+from suite.sglang.server.prometheus import parse as parse_metrics
 from tests.probes.answering import Answer, answering
 
 ANSWERS = Path(__file__).parent / "answers"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from faults.checking import disturbed, said, shortcomings
-from faults.lines import LINES, Line, Says
-from faults.playing import Ended, Run
-from suite.simulator.faults import CATALOGUE, behaviour_of
+from proofs.faults.checking import disturbed, said, shortcomings
+from proofs.faults.lines import LINES, Line, Says
+from proofs.faults.playing import Ended, Run
+from simulator.faults import CATALOGUE, behaviour_of
 
 DEAD = Line(
     "draft-dead",

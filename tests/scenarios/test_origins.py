@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.flags import Flags
-from suite.probes.origins import asked_by, in_file, named
+from suite.sglang.flags import Flags
+from suite.sglang.speculation_sources import asked_by, in_file, named
 
 
 @pytest.mark.parametrize(

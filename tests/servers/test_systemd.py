@@ -229,8 +229,8 @@ def test_commands_that_can_be_copied(launcher: MakeLauncher, daemon: StandinDaem
 
 
 def test_the_drop_in_reads_back_as_the_arm(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
-    from suite.flags import parse_argv
     from suite.servers import unit_file
+    from suite.sglang.flags import parse_argv
 
     daemon.write_unit("sglang@big.service", service(flags="--model-path /old --port 29999 --api-key k3y3y3y"))
     arms: dict[str, Any] = {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.simulator.checkpoints import make
+from simulator.checkpoints import make
 
 MODEL = str(make.FOLDER / make.WITH_MTP)
 MODEL_WITHOUT_MTP = str(make.FOLDER / make.WITHOUT_MTP)
@@ -91,7 +91,7 @@ def free_port() -> int:
 def command(*flags: str, model: str = MODEL) -> list[str]:
     """The command line of a simulator."""
     fixed = ["--model-path", model, "--host", "127.0.0.1", "--start-seconds", "0"]
-    return [sys.executable, "-m", "suite.simulator", *fixed, *flags]
+    return [sys.executable, "-m", "simulator", *fixed, *flags]
 
 
 def run(*flags: str, model: str = MODEL, env: dict[str, str] | None = None) -> tuple[int, str]:

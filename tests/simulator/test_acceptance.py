@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.simulator.acceptance import (
+from simulator.acceptance import (
     Agreement,
     ForcedAgreement,
     context_factor,
@@ -12,7 +12,7 @@ from suite.simulator.acceptance import (
     factor_for_loss,
     temperature_factor,
 )
-from suite.simulator.kinds import KINDS, kind_of
+from simulator.kinds import KINDS, kind_of
 
 
 def _length(drafts, steps: int, tokens: int = 6000, factor: float = 1.0) -> float:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.simulator import prompts
-from suite.simulator.answers import THINK_END, Answer, pieces_of
-from suite.simulator.replies import reply_to
+from simulator import prompts
+from simulator.answers import THINK_END, Answer, pieces_of
+from simulator.replies import reply_to
 
 
 @given(st.text())

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from suite.simulator import arguments, checkpoint, faults, profiles
-from suite.simulator.behaviour import Behaviour
-from suite.simulator.checkpoints import make
-from suite.simulator.config_file import merge_config_file
-from suite.simulator.resolution import LaunchError, resolve
+from simulator import arguments, checkpoint, faults, profiles
+from simulator.behaviour import Behaviour
+from simulator.checkpoints import make
+from simulator.config_file import merge_config_file
+from simulator.resolution import LaunchError, resolve
 from tests.simulator.process import MODEL, MODEL_WITHOUT_MTP, free_port, run, serving
 
 BLACKWELL = (

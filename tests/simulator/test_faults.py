@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-import suite.simulator
-from suite.simulator import faults
-from suite.simulator.behaviour import Behaviour
-from suite.simulator.scheduler import Limits
+import simulator
+from simulator import faults
+from simulator.behaviour import Behaviour
+from simulator.scheduler import Limits
 from tests.simulator.process import MODEL_WITHOUT_MTP, Server, chat_body, serving
 from tests.simulator.virtual import CODE, machine, play, sequence, together
 
 STORY = "Write a long story about the sea."
 NEXTN = ("--speculative-algorithm", "NEXTN")
-NVIDIA_SMI = Path(suite.simulator.__file__).parent / "bin" / "nvidia-smi"
+NVIDIA_SMI = Path(simulator.__file__).parent / "bin" / "nvidia-smi"
 
 
 def _odd(*names: str) -> Behaviour:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.simulator import backends, profiles
-from suite.simulator.hardware import Hardware, Speculation
+from simulator import backends, profiles
+from simulator.hardware import Hardware, Speculation
 from tests.simulator.virtual import machine, together
 
 CLIENTS = (1, 2, 4, 8, 16)

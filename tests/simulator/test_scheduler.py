@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.simulator.scheduler import Limits
+from simulator.scheduler import Limits
 from tests.simulator.virtual import CODE, machine, play, sequence, together
 
 ARRIVALS = st.lists(

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from suite.simulator import profiles
-from suite.simulator.hardware import Hardware, Speculation
+from simulator import profiles
+from simulator.hardware import Hardware, Speculation
 from tests.simulator.process import Server, chat_body, serving
 
 STORY = "Write a long story about the sea."

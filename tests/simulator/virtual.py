@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from suite.simulator import profiles, prompts
-from suite.simulator.acceptance import Agreement
-from suite.simulator.answers import Answer
-from suite.simulator.behaviour import Behaviour
-from suite.simulator.hardware import Hardware, Speculation
-from suite.simulator.noise import Noise
-from suite.simulator.prefix_cache import PrefixCache
-from suite.simulator.scheduler import Limits, Scheduler, Step
-from suite.simulator.sequences import Sequence
+from simulator import profiles, prompts
+from simulator.acceptance import Agreement
+from simulator.answers import Answer
+from simulator.behaviour import Behaviour
+from simulator.hardware import Hardware, Speculation
+from simulator.noise import Noise
+from simulator.prefix_cache import PrefixCache
+from simulator.scheduler import Limits, Scheduler, Step
+from simulator.sequences import Sequence
 
 CODE = "Write a python function that merges overlapping intervals, with unit tests."
 

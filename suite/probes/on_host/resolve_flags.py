@@ -26,16 +26,16 @@ def main(arguments: Sequence[str]) -> None:
     """Print what each command line resolves to; whatever SGLang itself prints goes to standard error."""
     module, lines = arguments[0], json.loads(arguments[1])
     with contextlib.redirect_stdout(sys.stderr):
-        outcomes = _all("suite.simulator" if module == "suite.simulator" else "sglang.srt.server_args", lines)
+        outcomes = _all("simulator" if module == "simulator" else "sglang.srt.server_args", lines)
     print(json.dumps(outcomes, default=str))
 
 
 def _all(name: str, lines: Sequence[Sequence[str]]) -> list[Outcome]:
     try:
-        importlib.import_module(name if name != "suite.simulator" else "suite.simulator.resolution")
+        importlib.import_module(name if name != "simulator" else "simulator.resolution")
     except BaseException as error:  # a CUDA library that calls exit, too
         return [{"stage": "import", "error": _said(error)}] * len(lines)
-    resolve: Callable[[list[str]], Outcome] = simulated if name == "suite.simulator" else resolved
+    resolve: Callable[[list[str]], Outcome] = simulated if name == "simulator" else resolved
     return [_in_fork(resolve, list(line)) for line in lines]
 
 
@@ -82,11 +82,11 @@ def resolved(argv: list[str]) -> Outcome:
 
 def simulated(argv: list[str]) -> Outcome:
     """The same of the suite's simulator."""
-    command_line = importlib.import_module("suite.simulator.arguments")
+    command_line = importlib.import_module("simulator.arguments")
     refused = _refused(lambda: command_line.parse(argv))
     if refused:
         return refused
-    get: Callable[[str], Any] = lambda name: importlib.import_module(f"suite.simulator.{name}")  # noqa: E731
+    get: Callable[[str], Any] = lambda name: importlib.import_module(f"simulator.{name}")  # noqa: E731
     try:
         arguments = command_line.parse(argv)
         checkpoint = get("checkpoint").read(arguments.given["model_path"])

@@ -1,0 +1,109 @@
+"""Plays pytest against a simulator with a fault, and reads how every scenario ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 400.0
+BUDGETS = {"simulator": "matrix", "sglang-cpu": "quick"}
+BAD = frozenset(
+    {
+        "regression",
+        "not in effect",
+        "broken promise",
+        "invalid",
+        "inconclusive",
+        "unavailable",
+        "infrastructure",
+        "error",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one item ended, and what it said."""
+
+    scenario: str
+    parameters: str
+    word: str
+    text: str
+
+    @property
+    def first_line(self) -> str:
+        """The first line of what it said, after the exception's name."""
+        return self.text.split("\n", 1)[0]
+
+    @property
+    def bad(self) -> bool:
+        """Did it fail in any way?"""
+        return self.word in BAD
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One pytest run: its exit status, its items, the tables it showed, and what it printed."""
+
+    status: int
+    ended: tuple[Ended, ...]
+    tables: str
+    printed: str
+
+
+def play(
+    fault: str,
+    kinds: Sequence[str],
+    baselines: Path,
+    work: Path,
+    options: Sequence[str] = (),
+    target: str = "simulator",
+) -> Run:
+    """Run the scenarios of ``kinds`` on the simulator with ``fault`` (empty: none), or on another target as it is.
+
+    Args:
+        baselines: the directory of baselines to judge against, or to record into.
+        work: an empty directory for what the run leaves behind.
+        options: more options for pytest.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    record = work / "record.jsonl"
+    selected = f"perf and ({' or '.join(kinds)})" + ("" if "spellings" in kinds else " and not spellings")
+    command = [
+        *(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            selected,
+            "-q",
+            "-p",
+            "proofs.faults.recorder",
+            "-p",
+            "no:cacheprovider",
+        ),
+        *(
+            f"--target={target}",
+            f"--budget={BUDGETS[target]}",
+            f"--baselines={baselines}",
+            f"--results={work / 'results'}",
+        ),
+        *options,
+    ]
+    env = {**os.environ, "FAULTS_RECORD": str(record), "SIMULATED_FAULT": fault, "PYTHONPATH": str(ROOT)}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        status, printed = done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        status, printed = -1, f"not done within {TIMEOUT_S:g} s"
+    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
+    tables = "".join(path.read_text(encoding="utf-8") for path in sorted(work.glob("results/*/tables.json")))
+    return Run(status, tuple(Ended(**json.loads(line)) for line in lines), tables, printed)

@@ -1,0 +1,122 @@
+"""A target with what is needed to look at it: its host, the way to its interpreter, and its flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Literal
+
+from suite import config
+from suite.hosts import Host
+from suite.probes.installation import Python
+from suite.servers.runtimes import Asked, SystemdWay
+from suite.sglang.flags import Flags
+
+Status = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was looked at: ``what``, how it stands, a sentence, and what to do if it is not well."""
+
+    status: Status
+    what: str
+    said: str
+    todo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What the looks need. ``interpreter`` leads to the target's SGLang; ``None`` where nothing does.
+
+    ``base`` and ``variables`` are flags and environment that a target has besides its own (a systemd unit's).
+    """
+
+    target: config.Target
+    host: Host
+    interpreter: str | None = None
+    module: str = "sglang.launch_server"
+    cwd: str | None = None
+    base: Flags = field(default_factory=Flags)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def attached(self) -> bool:
+        """Is the server somebody else's? Then nothing is launched, and its host may not be known."""
+        return isinstance(self.target.launch, config.AttachLaunch)
+
+    @property
+    def simulated(self) -> bool:
+        """Is the server this suite's simulator?"""
+        return self.module == "simulator"
+
+    def env(self, arm: config.Arm | None = None) -> dict[str, str]:
+        """The variables that a server of ``arm`` (of any) is started with."""
+        return {**self.variables, **self.target.arm_env(arm or config.Arm())}
+
+    def flags(self, arm: config.Arm) -> Flags:
+        """What SGLang would be asked in ``arm``."""
+        return self.base.merge(self.target.arm_flags(arm))
+
+    def python(self, env: Mapping[str, str]) -> Python | None:
+        """The words that lead to an interpreter that sees ``env``; into the image, where it is one."""
+        launch = self.target.launch
+        return in_container(launch, env) if isinstance(launch, config.DockerLaunch) else self.interpreter
+
+    def path(self, text: str) -> str:
+        """A file of ``suite.toml`` as the host needs it: relative to the server's working directory."""
+        return str(PurePosixPath(self.cwd or ".") / text)
+
+    def command(self, text: str) -> str:
+        """A command of ``suite.toml`` as the host needs it: a bare name is looked for along PATH."""
+        return self.path(text) if "/" in text else text
+
+
+def admit(suite: config.Suite, target: config.Target, host: Host) -> Patient:
+    """The patient that a target is.
+
+    Raises:
+        UnitUnusable: its systemd unit cannot be read, or does not run SGLang in plain sight.
+    """
+    launch, directory = target.launch, suite.path.resolve().parent
+    here = str(directory) if host.is_local else None
+    if isinstance(launch, config.ProcessLaunch):
+        cwd = str(directory / (launch.cwd or ".")) if host.is_local else launch.cwd
+        return Patient(target, host, launch.interpreter, launch.module, cwd)
+    if isinstance(launch, config.DockerLaunch):
+        return Patient(target, host, launch.python, launch.module)
+    if isinstance(launch, config.SystemdLaunch):
+        return _of_unit(SystemdWay(launch, target, host), target, host)
+    return Patient(target, host, cwd=here)
+
+
+def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Patient:
+    """The interpreter and the variables of a unit, read off the command that would run a copy of it."""
+    plan = way.plan(Asked(Flags(), {}, "doctor", target.name, ""))
+    words = [word.replace("$$", "$") for word in plan.stages[-1]]
+    end = words.index("--") if "--" in words else 0
+    program = words[end + 1 :]
+    module = program.index("-m") if "-m" in program else 0
+    given = [
+        word.removeprefix("--setenv=").partition("=") for word in words[:end] if word.startswith("--setenv=")
+    ]
+    variables = {name: value for name, equals, value in given if equals} | dict(plan.env)
+    return Patient(
+        target=target,
+        host=host,
+        interpreter=program[module - 1] if module else None,
+        variables=variables,
+        base=way.base,
+    )
+
+
+def in_container(launch: config.DockerLaunch, env: Mapping[str, str]) -> list[str]:
+    """The words that run an image's Python on a script from standard input, without GPUs and without network.
+
+    The engine takes the values of ``env`` from its own environment: on its command line all could read them.
+    """
+    words = [launch.engine, "run", "--rm", "--interactive", "--network", "none"]
+    words += [word for mount in launch.mounts for word in ("--volume", mount)]
+    words += [word for name in env for word in ("--env", name)]
+    return [*words, "--entrypoint", launch.python, launch.image]

@@ -1,0 +1,178 @@
+"""The doctor on software: a server that runs already, the installed SGLang, the checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from suite import config
+from suite.doctor.patient import Line, Patient, Status
+from suite.probes import checkpoint as checkpoints
+from suite.probes import installation
+from suite.sglang import server as servers
+from suite.sglang import speculation_sources
+from suite.sglang.errors import CheckpointError, MetricsDisabled
+
+POISON = ("SGLANG_SIMULATE_ACC_LEN", "SGLANG_SIMULATE_ACC_METHOD", "SGLANG_SIMULATE_ACC_TOKEN_MODE")
+"""Variables that force acceptance: with them nothing that is measured is true."""
+
+ODD = (
+    "SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH",
+    "SGLANG_FORCE_STREAM_INTERVAL",
+    "SGLANG_MAMBA_SSM_DTYPE",
+    "LD_PRELOAD",
+    "SGLANG_PLUGINS",
+    "SGLANG_PLATFORM",
+)
+"""Variables that change what is measured."""
+
+
+def server(patient: Patient) -> Iterator[Line]:
+    """A server that somebody else runs: what it is, and whether anybody uses it."""
+    launch = patient.target.launch
+    if not isinstance(launch, config.AttachLaunch):
+        return
+    key = os.environ.get(launch.api_key_env) if launch.api_key_env else None
+    info = servers.read(launch.url, api_key=key)
+    yield Line("ok", "server", f"SGLang {info.version}, {info.speculation}")
+    try:
+        counters = servers.counters(launch.url, info.version, api_key=key)
+    except MetricsDisabled as error:
+        yield Line("warning", "server", str(error), "without them one witness of speculation is missing")
+        return
+    for name in counters.missing:
+        said = f"SGLang {info.version} should have the metric {name!r}, but has not"
+        yield Line("warning", "server", said, "it was renamed: what needs it says so instead of reading 0")
+    if counters.idle is False:
+        busy = f"{counters.running_requests:g} requests run, {counters.queued_requests:g} wait"
+        yield Line("problem", "idle", busy, "measure when nobody else uses the server")
+    elif counters.idle:
+        yield Line("ok", "idle", "no request runs or waits")
+
+
+def port(patient: Patient) -> Iterator[Line]:
+    """SGLang tries its port only after the whole model has loaded: better to know now."""
+    number = patient.target.port
+    if number is None or patient.attached:
+        return
+    if patient.host.listening(number):
+        yield Line("problem", "port", f"{number} is taken", "end who listens there, or set another port")
+    else:
+        yield Line("ok", "port", f"{number} is free")
+
+
+def sglang(patient: Patient) -> Iterator[Line]:
+    """The installed SGLang: version, what its source can switch on, what else gets into its process."""
+    if patient.attached:
+        return
+    if patient.simulated:
+        yield Line("ok", "sglang", "none needed: the server is this suite's simulator")
+        return
+    env = patient.env()
+    python = patient.python(env)
+    if python is None:
+        kind = patient.target.launch.kind
+        said = f"not looked at: this launch of kind {kind!r} names no interpreter"
+        yield Line("warning", "sglang", said, "only the running server can tell")
+        return
+    found = installation.scan(patient.host, python, env=env, cwd=patient.cwd)
+    installed = found.installation
+    beside = ", ".join(
+        f"{name} {version}" for name, version in installed.subject().items() if name != "sglang"
+    )
+    yield Line("ok", "sglang", f"{installed.version} in {installed.root} ({beside})")
+    yield from _source(found)
+    yield from _plugins(installed, patient)
+    yield from _environment(installed.environment)
+
+
+def _source(found: installation.Scanned) -> Iterator[Line]:
+    if found.blind:
+        said = "speculative_algorithm is declared nowhere in this SGLang"
+        todo = "it has another name there: only the running server can tell whether MTP is on"
+        yield Line("warning", "source", said, todo)
+    for site in found.activations:
+        said = f"speculation can be switched on by itself: {site}"
+        yield Line("problem", "source", said, "read it: an arm without MTP may not be off")
+    if not found.activations and not found.blind:
+        yield Line("ok", "source", f"{found.files} files read; nothing switches speculation on by itself")
+        yield Line("ok", "source", f"NEXTN is resolved in {_places(found.resolutions)}")
+    if found.unread:
+        named = ", ".join(file for file, _ in found.unread)
+        yield Line("ok", "source", f"{len(found.unread)} files cannot be read, and name the setting: {named}")
+
+
+def _places(sites: list[installation.Site]) -> str:
+    """``a.py:1, 2; b.py:3``."""
+    lines: dict[str, list[str]] = {}
+    for site in sites:
+        lines.setdefault(site.file, []).append(str(site.line))
+    return (
+        "; ".join(f"{file}:{', '.join(numbers)}" for file, numbers in lines.items())
+        or "no place that was found"
+    )
+
+
+def _plugins(installed: installation.Installation, patient: Patient) -> Iterator[Line]:
+    """Code of others in the server's process; what the target itself puts into PYTHONPATH is meant to be there."""
+    meant = [patient.path(place) for place in patient.env().get("PYTHONPATH", "").split(":") if place]
+    for plugin in installed.plugins:
+        said = f"{plugin.distribution} is loaded into the server ({plugin.group}: {plugin.value})"
+        if any(PurePosixPath(plugin.root).is_relative_to(place) for place in meant):
+            yield Line("ok", "plugins", f"{said}, from the target's own PYTHONPATH")
+        else:
+            todo = "uninstall it, or leave it out with SGLANG_PLUGINS, unless it belongs to what is measured"
+            yield Line("warning", "plugins", said, todo)
+    for place in installed.customized:
+        yield Line(
+            "warning", "plugins", f"{place} runs before SGLang does", "make sure that it changes nothing"
+        )
+
+
+def _environment(variables: Mapping[str, str]) -> Iterator[Line]:
+    for name in POISON:
+        if name in variables:
+            said = f"{name}={variables[name]} is set: acceptance would be made up"
+            yield Line("problem", "environment", said, "unset it; an arm that wants it sets it itself")
+    for name in ODD:
+        if variables.get(name):
+            yield Line(
+                "warning", "environment", f"{name}={variables[name]} is set", "it changes what is measured"
+            )
+
+
+def checkpoint(patient: Patient) -> Iterator[Line]:
+    """The target's checkpoint, and those that single arms bring."""
+    if patient.attached:
+        return
+    target = patient.target
+    wanting: dict[str, list[str]] = {}
+    for name, arm in target.arms.items():
+        flags = patient.flags(arm)
+        # --config FILE may ask as well, but an arm of that kind has the target's checkpoint
+        asks = speculation_sources.asked_by(flags) is not None and "speculative-draft-model-path" not in flags
+        wanting.setdefault(str(flags["model-path"]), []).extend([name] if asks else [])
+    for path in dict.fromkeys([target.model, *wanting]):
+        if path == target.model or wanting[path]:
+            yield from _checkpoint(patient, path, wanting.get(path, []))
+
+
+def _checkpoint(patient: Patient, path: str, wanted_by: list[str]) -> Iterator[Line]:
+    env = patient.env()
+    own = path == patient.target.model
+    bad: Status = "problem" if own else "warning"  # an arm may bring a broken one on purpose
+    what = "checkpoint" if own else f"checkpoint of {', '.join(wanted_by)}"
+    try:
+        found = checkpoints.read(patient.host, path, patient.python(env) or "python3", env, patient.cwd)
+    except CheckpointError as error:
+        yield Line(bad, what, str(error), "correct model in suite.toml, or copy it there")
+        return
+    for problem in found.problems:
+        yield Line(bad, what, problem, "copy the checkpoint again, or take one that has its MTP heads")
+    if wanted_by and not found.has_mtp:
+        said = f"{found}; asked for by {', '.join(wanted_by)}"
+        yield Line(bad, what, said, "take a checkpoint with MTP heads, or name a draft model")
+    elif not found.problems:
+        quantized = f", quantized as {found.quantization}" if found.quantization else ""
+        yield Line("ok", what, f"{found.shards} shards whole{quantized}; {found}")

@@ -1,0 +1,10 @@
+"""The ways to launch a server, one a file: each turns an arm into the commands that the keeper runs."""
+
+from __future__ import annotations
+
+from suite.servers.runtimes.base import Asked, Plan, Way
+from suite.servers.runtimes.docker import DockerWay
+from suite.servers.runtimes.process import ProcessWay
+from suite.servers.runtimes.systemd import SystemdWay
+
+__all__ = ["Asked", "DockerWay", "Plan", "ProcessWay", "SystemdWay", "Way"]

@@ -1,0 +1,87 @@
+"""What changed between two subjects, as readable lines: the finding that names an upgrade's likely cause."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from suite.sglang import names
+from suite.sglang.server.info import flatten
+
+FIRST = (
+    "sglang",
+    "commit",
+    "torch",
+    "flashinfer",
+    "sgl-kernel",
+    "triton",
+    "transformers",
+    "driver",
+    "cuda",
+)
+"""Software before settings: a setting that moved is mostly the consequence."""
+
+_THEN = ("speculative_", "attention", "moe_", "backend", "cuda_graph", "max_", "chunked")
+_NAMED_AT_MOST = 8
+
+
+def drift(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The differences between two subjects, most telling first: ``attention_backend triton -> flashinfer``.
+
+    Only what both have is compared value by value, a renamed setting under its newer name; what just one
+    of them has is summarised in a last line each, because every release adds settings.
+    """
+    before, after = _renamed(flatten(old)), _renamed(flatten(new))
+    shared = sorted(before.keys() & after.keys(), key=_rank)
+    lines = [_change(name, before[name], after[name]) for name in shared if before[name] != after[name]]
+    lines += _summary("set only in the new one", {name: after[name] for name in after.keys() - before.keys()})
+    lines += _summary(
+        "set only in the old one", {name: before[name] for name in before.keys() - after.keys()}
+    )
+    return lines
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    """``name old -> new``; of two long lists of words only what differs."""
+    if isinstance(old, str) and isinstance(new, str) and len(old) + len(new) > 100:
+        gone = [word for word in old.split() if word not in new.split()]
+        come = [word for word in new.split() if word not in old.split()]
+        words = [f"without {' '.join(gone)}"] * bool(gone) + [f"with {' '.join(come)}"] * bool(come)
+        return f"{name} now {' and '.join(words)}" if words else f"{name} in another order"
+    return f"{name} {_text(old)} -> {_text(new)}"
+
+
+def _renamed(subject: Mapping[str, Any]) -> dict[str, Any]:
+    """``subject`` by the newest names; where old and new name stand side by side, the filled-in one counts."""
+    result: dict[str, Any] = {}
+    for name, value in subject.items():
+        newest = names.SETTING_RENAMES.get(name, name)
+        if result.get(newest) is None:
+            result[newest] = value
+    return result
+
+
+def _rank(name: str) -> tuple[int, str]:
+    if name in FIRST:
+        return FIRST.index(name), name
+    for place, word in enumerate(_THEN):
+        if word in name:
+            return len(FIRST) + place, name
+    return len(FIRST) + len(_THEN), name
+
+
+def _summary(what: str, settings: Mapping[str, Any]) -> list[str]:
+    if not settings:
+        return []
+    ranked = sorted(settings, key=lambda name: (settings[name] in (None, False), _rank(name)))
+    shown = ", ".join(f"{name} {_text(settings[name])}" for name in ranked[:_NAMED_AT_MOST])
+    more = len(ranked) - _NAMED_AT_MOST
+    return [f"{what} ({len(ranked)}): {shown}" + (f" and {more} more" if more > 0 else "")]
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool | dict | list):
+        text = json.dumps(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    return str(value)

@@ -1,0 +1,202 @@
+"""``/server_info`` as one typed value: version, resolved settings, speculation; absent is not null."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from suite import redact
+from suite.sglang import http
+from suite.sglang.errors import NotSGLang
+from suite.sglang.flags import MASK
+from suite.sglang.server import settings
+
+_NOT_SETTINGS = frozenset(
+    {"internal_states", "version", "frontend", "status", "startup_time", "launch_command", "kv_events"}
+    | {"max_total_num_tokens", "max_req_input_len", "hicache_object_layout", "world_size"}
+)
+"""What /server_info puts beside the settings: the state of this one life of the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """How the server speculates.
+
+    ``known`` is false when /server_info has no ``speculative_algorithm`` at all: then nothing is known,
+    which is not the same as off (``algorithm`` is ``None`` and ``known`` is true).
+    """
+
+    known: bool
+    algorithm: str | None
+    num_steps: int | None
+    topk: int | None
+    draft_tokens: int | None
+    draft_model_path: str | None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Speculation:
+        """What some settings say; a key that is not there makes ``known`` false."""
+        get = settings.get
+        algorithm = get("speculative_algorithm")
+        return cls(
+            known="speculative_algorithm" in settings,
+            # SGLang itself writes null for off; "NONE" is its enum's name for the same
+            algorithm=None if algorithm in (None, "", "NONE") else str(algorithm),
+            num_steps=get("speculative_num_steps"),
+            topk=get("speculative_eagle_topk"),
+            draft_tokens=get("speculative_num_draft_tokens"),
+            draft_model_path=get("speculative_draft_model_path"),
+        )
+
+    @property
+    def on(self) -> bool:
+        """Does the server say that it speculates?"""
+        return self.algorithm is not None
+
+    def __str__(self) -> str:
+        if not self.known:
+            return "speculation unknown: /server_info has no speculative_algorithm"
+        if not self.on:
+            return "speculation off"
+        return f"{self.algorithm}, {self.num_steps} steps, topk {self.topk}, {self.draft_tokens} draft tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server answered to /server_info.
+
+    ``resolved`` are the settings in force, flattened (``cuda_graph_config.decode.max_bs``); where the
+    scheduler's own state (``internal_states[0]``) has another value than the front end, the scheduler's
+    is in ``resolved``. ``states`` are the schedulers' states, one a data-parallel rank. Secrets are masked.
+    """
+
+    url: str
+    version: str
+    resolved: Mapping[str, Any]
+    state: Mapping[str, Any]
+    states: tuple[Mapping[str, Any], ...]
+
+    def absent(self, setting: str) -> bool:
+        """Is ``setting`` not reported at all, by this name? (Reported as null is not absent.)"""
+        return setting not in self.resolved
+
+    @property
+    def speculation(self) -> Speculation:
+        """The speculative settings in force."""
+        return Speculation.of(self.resolved)
+
+    @property
+    def launch_command(self) -> str | None:
+        """The command line that the server was started with (0.5.20 and later), secrets masked."""
+        command = self.state.get("launch_command")
+        return command if isinstance(command, str) else None
+
+    @property
+    def token_capacity(self) -> int | None:
+        """How many tokens the KV cache holds, a data-parallel rank; ``None`` when not reported."""
+        for place in (self.state.get("max_total_num_tokens"), self._memory().get("token_capacity")):
+            if isinstance(place, int):
+                return place
+        return None
+
+    @property
+    def accept_length_lifetime(self) -> float | None:
+        """Mean of the ranks' ``avg_spec_accept_length``: a lifetime average, absent (``None``) even while MTP works."""
+        known = [s["avg_spec_accept_length"] for s in self.states if "avg_spec_accept_length" in s]
+        return sum(known) / len(known) if known else None
+
+    def subject(self) -> dict[str, Any]:
+        """What an upgrade changes: ``sglang`` (the version) and the settings worth storing; stable order."""
+        return {"sglang": self.version, **settings.subject(self.resolved)}
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal for two measurements to be comparable: model, revision, parallel sizes, device."""
+        return settings.identity(self.resolved)
+
+    def _memory(self) -> Mapping[str, Any]:
+        usage = self.states[0].get("memory_usage") if self.states else None
+        return usage if isinstance(usage, dict) else {}
+
+
+def read(base_url: str, api_key: str | None = None, timeout_s: float = 30.0) -> ServerInfo:
+    """Ask the server at ``base_url`` (with or without ``/v1``) what it is.
+
+    Raises:
+        ServerError: see :mod:`suite.sglang.errors`; the text says what to do.
+    """
+    base = root(base_url)
+    for path in ("/server_info", "/get_server_info"):
+        text = http.get(base + path, api_key=api_key, timeout_s=timeout_s)
+        if text is not None:
+            return parse(text, base + path, secrets=(api_key,) if api_key else ())
+    raise NotSGLang(
+        f"{base}: neither /server_info nor /get_server_info is there (404): not an SGLang server, or not its root"
+    )
+
+
+def root(base_url: str) -> str:
+    """``base_url`` without a trailing ``/`` or ``/v1``."""
+    return re.sub(r"/v1$", "", base_url.rstrip("/"))
+
+
+def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
+    """Read the body of /server_info; ``secrets`` are masked wherever they occur.
+
+    Raises:
+        NotSGLang: not JSON (a proxy's HTML page at 200, say), or without a version.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError:
+        looks = "an HTML page" if text.lstrip()[:1] == "<" else "no JSON"
+        raise NotSGLang(
+            f"{url}: the answer is {looks}, so this is no SGLang server (a proxy, perhaps); it begins: {text[:80]!r}"
+        ) from None
+    if not isinstance(data, dict) or not isinstance(data.get("version"), str):
+        raise NotSGLang(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'version'")
+    data = _masked(data, secrets)
+    states = data.get("internal_states")
+    states = tuple(s for s in states if isinstance(s, dict)) if isinstance(states, list) else ()
+    arguments = {key: value for key, value in data.items() if key not in _NOT_SETTINGS}
+    if states:
+        arguments.update({key: value for key, value in states[0].items() if key in arguments})
+    return ServerInfo(
+        url=url,
+        version=data["version"],
+        resolved=flatten(arguments),
+        state={
+            key: value for key, value in data.items() if key in _NOT_SETTINGS and key != "internal_states"
+        },
+        states=states,
+    )
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Tables within tables as dotted names; an empty table stays as it is."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, dict) and value:
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+_SECRET_SETTING = re.compile(r"(^|_)(api_key|password|secret)($|_)|watermark_key|keyfile_password")
+_SECRET_ARGUMENT = re.compile(r"(--(?:admin-)?api-key|--ssl-keyfile-password)([= ])(\S+)")
+
+
+def _masked(value: Any, secrets: tuple[str, ...], key: str = "") -> Any:
+    """``value`` with secrets by name, by occurrence and on the launch command replaced by ``***``."""
+    if isinstance(value, dict):
+        return {name: _masked(item, secrets, str(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item, secrets, key) for item in value]
+    if isinstance(value, str):
+        if value and _SECRET_SETTING.search(key):
+            return MASK
+        return redact.scrub(_SECRET_ARGUMENT.sub(rf"\1\2{MASK}", value), secrets)
+    return value
