@@ -19,7 +19,6 @@ from suite.questions.canary import Score
 from suite.questions.lossless import Answer
 from suite.questions.tables import Tables
 from suite.report import allure_files, failures, summary
-from suite.report.progress import Progress
 from suite.session import settings as suite_settings
 from suite.session.collection import (
     Arranged,
@@ -40,6 +39,7 @@ from suite.session.served import Served
 from suite.session.settings import Settings
 from suite.session.stored import Stored
 from suite.sglang.errors import ProbeError
+from suite.terminal.progress import Progress
 
 MARKERS = (
     "perf: a scenario against a server (select with -m perf)",

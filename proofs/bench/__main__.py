@@ -55,7 +55,9 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "proofs.bench.clients", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "proofs.bench.clients", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def play(self, job: Job) -> Result:

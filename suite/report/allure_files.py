@@ -18,10 +18,10 @@ import pytest
 
 from suite.gate import Judgement, Key, Verdict
 from suite.metrics import METRICS
-from suite.report.terminal import number, percent
 from suite.session.recording import Played
 from suite.session.run import Run
 from suite.session.served import Served
+from suite.terminal.figures import number, percent
 
 LOG_TAIL_LINES = 400
 """A whole log can be megabytes, which the report's page would hold in its text: only the end is attached."""

@@ -8,12 +8,13 @@ from statistics import fmean
 
 from suite.gate import Estimate, Key, Series, Session, Verdict
 from suite.gate.floor import NoiseFloor
-from suite.report.terminal import Row, columns, number, percent, table
+from suite.report.terminal import Row, table
 from suite.session.collection import Arranged, series_of
 from suite.session.judging import Judge, sentences
 from suite.session.plan import cost
 from suite.session.run import Run
 from suite.session.settings import Settings
+from suite.terminal.figures import columns, number, percent
 
 ORDER = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
 """Verdict words, what a person must look at first."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from suite.terminal.figures import columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +38,8 @@ class Row:
 
 RIGHT = frozenset({"value", "spread", "baseline", "change"})
 
-SCALES = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
-
-
-def number(value: float | None, unit: str) -> str:
-    """A value with its unit, to four significant digits; times in the unit that suits their size."""
-    if value is None:
-        return "-"
-    if unit == "s":
-        unit, factor = next(((name, f) for name, f in SCALES if abs(value) >= f), SCALES[-1])
-        value /= factor
-    digits = f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-    return f"{digits} {unit}".strip()
-
-
-def percent(change: float | None) -> str:
-    """A relative change with its sign: 0.0123 is ``+1.2 %``."""
-    return "-" if change is None else f"{100 * change:+.1f} %"
-
 
 def table(rows: Sequence[Row]) -> list[str]:
     """The rows under their heads."""
     right = [place for place, head in enumerate(Row.HEAD) if head in RIGHT]
     return columns([Row.HEAD, *(row.cells() for row in rows)], right)
-
-
-def columns(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Lines of cells as text, each column as wide as it needs to be; those in ``right`` are aligned to the right."""
-    flush_right = frozenset(right)
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if place in flush_right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]

@@ -22,7 +22,6 @@ from suite.load import (
     play,
     workloads,
 )
-from suite.report.terminal import number
 from suite.session.collection import SeriesId
 from suite.session.measured import Measured, require_answers, still_warming
 from suite.session.outcomes import ArmNotInEffect
@@ -31,6 +30,7 @@ from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.steadiness import Steady, windows
 from suite.sglang.flags import Flags
+from suite.terminal.figures import number
 
 PREFIX_CHARS_PER_TOKEN = 4
 """About what English text takes; a shared prefix need not have an exact length."""

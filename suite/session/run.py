@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from suite.config import Sizes, Suite, Target
-from suite.report.progress import Progress
 from suite.servers import LaunchFailed, launcher_for
 from suite.session.outcomes import ArmUnavailable
 from suite.session.plan import Slot
 from suite.session.served import Served
 from suite.session.surroundings import Surroundings
 from suite.sglang.flags import FlagChangeValue
+from suite.terminal.progress import Progress
 
 
 class Run:
