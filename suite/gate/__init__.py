@@ -13,7 +13,7 @@ from suite.gate.errors import (
     WriteFailed,
 )
 from suite.gate.judge import judge
-from suite.gate.records import Counts, Facts, Invalid, Key, Launch, Plan, Scalar, Series, Session
+from suite.gate.records import Answers, Counts, Facts, Invalid, Key, Launch, Plan, Scalar, Series, Session
 from suite.gate.rules import DEFAULT_RULES, MetricRule, Rules
 from suite.gate.runs import load_run, load_verdicts, save_run
 from suite.gate.speedup import speedup
@@ -21,6 +21,7 @@ from suite.gate.verdicts import Estimate, Judgement, Verdict, Word
 
 __all__ = [
     "DEFAULT_RULES",
+    "Answers",
     "BadMeasurement",
     "Baseline",
     "BaselineSession",

@@ -40,6 +40,21 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     denominator: list[int]
 
 
+class Answers(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What each prompt of a launch was answered with; all lists are of one length, or empty where it is not known.
+
+    prompts: what was asked, unique in the launch and the same in every run and build, so that two builds can be
+    compared prompt by prompt; asked again in a later round it is `name@2`. steps, drafts: verify steps and correct
+    drafts of the answer (0 steps say nothing of acceptance); tokens: its length; texts: a hash of its text.
+    """
+
+    prompts: list[str]
+    steps: list[int] = []
+    drafts: list[int] = []
+    tokens: list[int] = []
+    texts: list[str] = []
+
+
 class Invalid(msgspec.Struct, frozen=True, omit_defaults=True):
     """A named reason not to trust a launch (`round` None) or one of its rounds (counted from 0)."""
 
@@ -51,13 +66,15 @@ class Invalid(msgspec.Struct, frozen=True, omit_defaults=True):
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     """One life of one server: for each metric the value of every round, in the order they were played.
 
-    A value that could not be had is None; `missing` says why, by metric.
+    A value that could not be had is None; `missing` says why, by metric. answers: what each prompt
+    was answered with, over all good requests.
     """
 
     rounds: dict[str, list[float | None]]
     counts: dict[str, list[Counts]] = {}
     missing: dict[str, str] = {}
     invalid: list[Invalid] = []
+    answers: Answers | None = None
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,6 +186,8 @@ def check_session(session: Session) -> None:
         for number, launch in enumerate(series.launches, 1):
             for name, rounds in launch.counts.items():
                 _check_counts(f"{where}, launch {number}, {name}", rounds)
+            if launch.answers is not None:
+                _check_answers(f"{where}, launch {number}, answers", launch.answers)
 
 
 def _check_counts(where: str, rounds: Sequence[Counts]) -> None:
@@ -179,6 +198,21 @@ def _check_counts(where: str, rounds: Sequence[Counts]) -> None:
             )
         if any(n < 0 for n in (*counts.numerator, *counts.denominator)):
             raise BadMeasurement(f"{where}: a count is negative")
+
+
+def _check_answers(where: str, answers: Answers) -> None:
+    asked = len(answers.prompts)
+    for name in ("steps", "drafts", "tokens", "texts"):
+        column = getattr(answers, name)
+        if column and len(column) != asked:
+            raise BadMeasurement(f"{where}: {asked} prompts, {len(column)} {name}")
+    if len(answers.steps) != len(answers.drafts):
+        raise BadMeasurement(f"{where}: verify steps without correct drafts, or the other way round")
+    if len(set(answers.prompts)) < asked:
+        twice = next(p for p in answers.prompts if answers.prompts.count(p) > 1)
+        raise BadMeasurement(f"{where}: prompt {twice!r} is there twice; a later round's is told by @2")
+    if any(n < 0 for n in (*answers.steps, *answers.drafts, *answers.tokens)):
+        raise BadMeasurement(f"{where}: a count is negative")
 
 
 def differing(old: Mapping[str, Scalar], new: Mapping[str, Scalar]) -> dict[str, tuple[Scalar, Scalar]]:
