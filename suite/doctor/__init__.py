@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 
 from suite import config
 from suite.doctor.arms import arms
+from suite.doctor.line import Line, Status
 from suite.doctor.machine import gpus, processor
-from suite.doctor.patient import Line, Patient, Status, admit
 from suite.doctor.software import checkpoint, port, server, sglang
 from suite.hosts import HostError, open_host
 from suite.servers.errors import ServerError
+from suite.servers.runtimes import Runtime, runtime_of
 from suite.sglang.errors import ProbeError
 
-__all__ = ["Line", "Patient", "Status", "examine"]
+__all__ = ["Line", "Status", "examine"]
 
-_LOOKS: tuple[Callable[[Patient], Iterator[Line]], ...] = (
+_LOOKS: tuple[Callable[[Runtime], Iterator[Line]], ...] = (
     server,
     port,
     sglang,
@@ -37,12 +38,12 @@ def examine(suite: config.Suite, target: config.Target) -> Iterator[Line]:
     with host:
         yield Line("ok", "host", "this machine" if host.is_local else f"{host.name} can be reached")
         try:
-            patient = admit(suite, target, host)
+            runtime = runtime_of(suite, target, host)
         except (ServerError, HostError) as error:
             yield Line("problem", target.launch.kind, str(error))
             return
         for look in _LOOKS:
             try:
-                yield from look(patient)
+                yield from look(runtime)
             except (ProbeError, HostError) as error:
                 yield Line("problem", look.__name__, str(error))

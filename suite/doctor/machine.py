@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.doctor.patient import Line, Patient
+from suite.doctor.line import Line
 from suite.probes import gpus as cards
+from suite.servers.runtimes import Runtime
 
 _GOVERNORS = "/sys/devices/system/cpu"
 
 
-def gpus(patient: Patient) -> Iterator[Line]:
+def gpus(runtime: Runtime) -> Iterator[Line]:
     """The cards: there, idle, unlimited, cool, and without a past."""
-    if _out_of_sight(patient):
+    if _out_of_sight(runtime):
         return
-    wanted = patient.target.gpus
-    found = cards.read(patient.host, patient.command(patient.target.nvidia_smi), env=patient.env())
+    wanted = runtime.target.gpus
+    found = cards.read(runtime.host, runtime.command(runtime.target.nvidia_smi), env=runtime.env())
     if isinstance(found, cards.NoGpus):
         if found.expected and wanted == 0:
             yield Line("ok", "gpus", "none, and none wanted")
@@ -23,13 +24,13 @@ def gpus(patient: Patient) -> Iterator[Line]:
             yield Line("problem", "gpus", found.message, f"the target wants {wanted} GPUs")
         return
     yield from _cards(found, wanted)
-    if not patient.simulated:
-        yield from _past(patient)
+    if not runtime.simulated:
+        yield from _past(runtime)
 
 
-def _out_of_sight(patient: Patient) -> bool:
+def _out_of_sight(runtime: Runtime) -> bool:
     """Is the machine that serves not known? That of a running server, given by its URL alone, is not."""
-    return patient.attached and patient.target.host == "local"
+    return runtime.attached and runtime.target.host == "local"
 
 
 def _cards(found: cards.Gpus, wanted: int) -> Iterator[Line]:
@@ -63,9 +64,9 @@ def _card(gpu: cards.Gpu) -> Iterator[Line]:
         yield Line("problem", "clocks", said, "cool it first")
 
 
-def _past(patient: Patient) -> Iterator[Line]:
+def _past(runtime: Runtime) -> Iterator[Line]:
     """Xid errors since the machine started."""
-    log = cards.kernel_log(patient.host)
+    log = cards.kernel_log(runtime.host)
     if log is None:
         yield Line("ok", "xid", "the kernel's log may not be read by this user")
         return
@@ -77,17 +78,17 @@ def _past(patient: Patient) -> Iterator[Line]:
         yield Line("ok", "xid", "none in the kernel's log")
 
 
-def processor(patient: Patient) -> Iterator[Line]:
+def processor(runtime: Runtime) -> Iterator[Line]:
     """The CPU feeds the GPUs: a governor that saves power, and other load, make runs differ."""
-    if _out_of_sight(patient):
+    if _out_of_sight(runtime):
         return
-    governors = _governors(patient)
+    governors = _governors(runtime)
     if governors - {"performance"}:
         todo = "sudo cpupower frequency-set -g performance"
         yield Line("warning", "governor", ", ".join(sorted(governors)), todo)
     elif governors:
         yield Line("ok", "governor", "performance")
-    host = patient.host
+    host = runtime.host
     if not host.exists("/proc/loadavg"):
         return
     load = float(host.read_text("/proc/loadavg").split()[0])
@@ -99,9 +100,9 @@ def processor(patient: Patient) -> Iterator[Line]:
         yield Line("ok", "load", said)
 
 
-def _governors(patient: Patient) -> set[str]:
+def _governors(runtime: Runtime) -> set[str]:
     """The frequency governors of the cores; empty where the kernel names none, as in most virtual machines."""
-    host = patient.host
+    host = runtime.host
     names = host.list_dir(_GOVERNORS) if host.exists(_GOVERNORS) else []
     paths = [f"{_GOVERNORS}/{name}/cpufreq/scaling_governor" for name in names if name[3:].isdigit()]
     return {host.read_text(path).strip() for path in paths if host.exists(path)}

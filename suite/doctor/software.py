@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from suite import config
-from suite.doctor.patient import Line, Patient, Status
+from suite.doctor.line import Line, Status
 from suite.probes import checkpoint as checkpoints
 from suite.probes import installation
+from suite.servers.runtimes import Runtime
 from suite.sglang import server as servers
 from suite.sglang import speculation_sources
 from suite.sglang.errors import CheckpointError, MetricsDisabled
@@ -28,9 +29,9 @@ ODD = (
 """Variables that change what is measured."""
 
 
-def server(patient: Patient) -> Iterator[Line]:
+def server(runtime: Runtime) -> Iterator[Line]:
     """A server that somebody else runs: what it is, and whether anybody uses it."""
-    launch = patient.target.launch
+    launch = runtime.target.launch
     if not isinstance(launch, config.AttachLaunch):
         return
     key = os.environ.get(launch.api_key_env) if launch.api_key_env else None
@@ -51,39 +52,39 @@ def server(patient: Patient) -> Iterator[Line]:
         yield Line("ok", "idle", "no request runs or waits")
 
 
-def port(patient: Patient) -> Iterator[Line]:
+def port(runtime: Runtime) -> Iterator[Line]:
     """SGLang tries its port only after the whole model has loaded: better to know now."""
-    number = patient.target.port
-    if number is None or patient.attached:
+    number = runtime.target.port
+    if number is None or runtime.attached:
         return
-    if patient.host.listening(number):
+    if runtime.host.listening(number):
         yield Line("problem", "port", f"{number} is taken", "end who listens there, or set another port")
     else:
         yield Line("ok", "port", f"{number} is free")
 
 
-def sglang(patient: Patient) -> Iterator[Line]:
+def sglang(runtime: Runtime) -> Iterator[Line]:
     """The installed SGLang: version, what its source can switch on, what else gets into its process."""
-    if patient.attached:
+    if runtime.attached:
         return
-    if patient.simulated:
+    if runtime.simulated:
         yield Line("ok", "sglang", "none needed: the server is this suite's simulator")
         return
-    env = patient.env()
-    python = patient.python(env)
+    env = runtime.env()
+    python = runtime.python(env)
     if python is None:
-        kind = patient.target.launch.kind
+        kind = runtime.target.launch.kind
         said = f"not looked at: this launch of kind {kind!r} names no interpreter"
         yield Line("warning", "sglang", said, "only the running server can tell")
         return
-    found = installation.scan(patient.host, python, env=env, cwd=patient.cwd)
+    found = installation.scan(runtime.host, python, env=env, cwd=runtime.cwd)
     installed = found.installation
     beside = ", ".join(
         f"{name} {version}" for name, version in installed.subject().items() if name != "sglang"
     )
     yield Line("ok", "sglang", f"{installed.version} in {installed.root} ({beside})")
     yield from _source(found)
-    yield from _plugins(installed, patient)
+    yield from _plugins(installed, runtime)
     yield from _environment(installed.environment)
 
 
@@ -114,9 +115,9 @@ def _places(sites: list[installation.Site]) -> str:
     )
 
 
-def _plugins(installed: installation.Installation, patient: Patient) -> Iterator[Line]:
+def _plugins(installed: installation.Installation, runtime: Runtime) -> Iterator[Line]:
     """Code of others in the server's process; what the target itself puts into PYTHONPATH is meant to be there."""
-    meant = [patient.path(place) for place in patient.env().get("PYTHONPATH", "").split(":") if place]
+    meant = [runtime.path(place) for place in runtime.env().get("PYTHONPATH", "").split(":") if place]
     for plugin in installed.plugins:
         said = f"{plugin.distribution} is loaded into the server ({plugin.group}: {plugin.value})"
         if any(PurePosixPath(plugin.root).is_relative_to(place) for place in meant):
@@ -142,29 +143,29 @@ def _environment(variables: Mapping[str, str]) -> Iterator[Line]:
             )
 
 
-def checkpoint(patient: Patient) -> Iterator[Line]:
+def checkpoint(runtime: Runtime) -> Iterator[Line]:
     """The target's checkpoint, and those that single arms bring."""
-    if patient.attached:
+    if runtime.attached:
         return
-    target = patient.target
+    target = runtime.target
     wanting: dict[str, list[str]] = {}
     for name, arm in target.arms.items():
-        flags = patient.flags(arm)
+        flags = runtime.flags(arm)
         # --config FILE may ask as well, but an arm of that kind has the target's checkpoint
         asks = speculation_sources.asked_by(flags) is not None and "speculative-draft-model-path" not in flags
         wanting.setdefault(str(flags["model-path"]), []).extend([name] if asks else [])
     for path in dict.fromkeys([target.model, *wanting]):
         if path == target.model or wanting[path]:
-            yield from _checkpoint(patient, path, wanting.get(path, []))
+            yield from _checkpoint(runtime, path, wanting.get(path, []))
 
 
-def _checkpoint(patient: Patient, path: str, wanted_by: list[str]) -> Iterator[Line]:
-    env = patient.env()
-    own = path == patient.target.model
+def _checkpoint(runtime: Runtime, path: str, wanted_by: list[str]) -> Iterator[Line]:
+    env = runtime.env()
+    own = path == runtime.target.model
     bad: Status = "problem" if own else "warning"  # an arm may bring a broken one on purpose
     what = "checkpoint" if own else f"checkpoint of {', '.join(wanted_by)}"
     try:
-        found = checkpoints.read(patient.host, path, patient.python(env) or "python3", env, patient.cwd)
+        found = checkpoints.read(runtime.host, path, runtime.python(env) or "python3", env, runtime.cwd)
     except CheckpointError as error:
         yield Line(bad, what, str(error), "correct model in suite.toml, or copy it there")
         return

@@ -14,11 +14,11 @@ import pytest
 
 from suite import __main__ as command_line
 from suite import config, doctor
-from suite.doctor import Line, Patient
+from suite.doctor import Line
 from suite.doctor.machine import processor
-from suite.doctor.patient import in_container
 from suite.hosts import Host, LocalHost
 from suite.probes import gpus
+from suite.servers.runtimes.runtime import Runtime, in_container
 from tests.probes.answering import Answer, answering
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
 
@@ -262,8 +262,8 @@ def test_governor_and_load(governor: str, load: str, bad_lines: set[str]) -> Non
         "/proc/cpuinfo": "processor\t: 0\n" * 4,
     }
     host: Host = Machine(files)
-    patient = Patient(config.Target(name="t", model="m"), host)
-    assert {line.what for line in processor(patient) if line.status != "ok"} == bad_lines
+    runtime = Runtime(config.Target(name="t", model="m"), host)
+    assert {line.what for line in processor(runtime) if line.status != "ok"} == bad_lines
 
 
 def test_a_server_that_somebody_else_runs(examine: Examine) -> None:

@@ -1,36 +1,24 @@
-"""A target with what is needed to look at it: its host, the way to its interpreter, and its flags."""
+"""How a target's own SGLang is asked without launching a server: its host, interpreter, flags and variables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal
 
 from suite import config
 from suite.hosts import Host
-from suite.probes.installation import Python
-from suite.servers.runtimes import Asked, SystemdWay
+from suite.servers.runtimes.base import Asked
+from suite.servers.runtimes.systemd import SystemdWay
 from suite.sglang.flags import Flags
 
-Status = Literal["ok", "warning", "problem"]
-
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that was looked at: ``what``, how it stands, a sentence, and what to do if it is not well."""
+class Runtime:
+    """How to ask a target's own SGLang without launching a server.
 
-    status: Status
-    what: str
-    said: str
-    todo: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """What the looks need. ``interpreter`` leads to the target's SGLang; ``None`` where nothing does.
-
-    ``base`` and ``variables`` are flags and environment that a target has besides its own (a systemd unit's).
+    ``interpreter`` leads to it; ``None`` where nothing does. ``base`` and ``variables`` are flags and environment that
+    a target has besides its own (a systemd unit's). Doctor, witnesses and the names of builds all ask this way.
     """
 
     target: config.Target
@@ -59,10 +47,12 @@ class Patient:
         """What SGLang would be asked in ``arm``."""
         return self.base.merge(self.target.arm_flags(arm))
 
-    def python(self, env: Mapping[str, str]) -> Python | None:
+    def python(self, env: Mapping[str, str]) -> list[str] | None:
         """The words that lead to an interpreter that sees ``env``; into the image, where it is one."""
         launch = self.target.launch
-        return in_container(launch, env) if isinstance(launch, config.DockerLaunch) else self.interpreter
+        if isinstance(launch, config.DockerLaunch):
+            return in_container(launch, env)
+        return [self.interpreter] if self.interpreter else None
 
     def path(self, text: str) -> str:
         """A file of ``suite.toml`` as the host needs it: relative to the server's working directory."""
@@ -73,8 +63,8 @@ class Patient:
         return self.path(text) if "/" in text else text
 
 
-def admit(suite: config.Suite, target: config.Target, host: Host) -> Patient:
-    """The patient that a target is.
+def runtime_of(suite: config.Suite, target: config.Target, host: Host) -> Runtime:
+    """How the SGLang of ``target`` is asked.
 
     Raises:
         UnitUnusable: its systemd unit cannot be read, or does not run SGLang in plain sight.
@@ -83,15 +73,15 @@ def admit(suite: config.Suite, target: config.Target, host: Host) -> Patient:
     here = str(directory) if host.is_local else None
     if isinstance(launch, config.ProcessLaunch):
         cwd = str(directory / (launch.cwd or ".")) if host.is_local else launch.cwd
-        return Patient(target, host, launch.interpreter, launch.module, cwd)
+        return Runtime(target, host, launch.interpreter, launch.module, cwd)
     if isinstance(launch, config.DockerLaunch):
-        return Patient(target, host, launch.python, launch.module)
+        return Runtime(target, host, launch.python, launch.module)
     if isinstance(launch, config.SystemdLaunch):
         return _of_unit(SystemdWay(launch, target, host), target, host)
-    return Patient(target, host, cwd=here)
+    return Runtime(target, host, cwd=here)
 
 
-def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Patient:
+def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Runtime:
     """The interpreter and the variables of a unit, read off the command that would run a copy of it."""
     plan = way.plan(Asked(Flags(), {}, "doctor", target.name, ""))
     words = [word.replace("$$", "$") for word in plan.stages[-1]]
@@ -102,7 +92,7 @@ def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Patient:
         word.removeprefix("--setenv=").partition("=") for word in words[:end] if word.startswith("--setenv=")
     ]
     variables = {name: value for name, equals, value in given if equals} | dict(plan.env)
-    return Patient(
+    return Runtime(
         target=target,
         host=host,
         interpreter=program[module - 1] if module else None,
