@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import PurePosixPath
 
-from suite.config import DockerLaunch, ProcessLaunch, Suite, Target
+from suite.config import Suite, Target
 from suite.hosts import Host, HostError
 from suite.probes import checkpoint, installation
 from suite.probes.installation import Installation, Scanned
+from suite.servers.errors import ServerError
+from suite.servers.runtimes import Runtime, runtime_of
 from suite.session.witnesses import OnDisk
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import Flags
@@ -30,38 +31,30 @@ class Files:
         self._open = host
         self._checkpoints: dict[str, tuple[bool | None, str]] = {}
 
+    @cached_property
+    def _runtime(self) -> Runtime:
+        """
+        Raises:
+            HostError: its host cannot be reached.
+            ServerError: its systemd unit cannot be read.
+        """
+        return runtime_of(self._suite, self._target, self._open())
+
     @property
     def _host(self) -> Host:
-        return self._open()
-
-    @property
-    def _cwd(self) -> str | None:
-        launch = self._target.launch
-        own = launch.cwd if isinstance(launch, ProcessLaunch) else None
-        return own or (str(self._suite.path.resolve().parent) if self._host.is_local else None)
-
-    @cached_property
-    def _python(self) -> str | None:
-        """The server's interpreter; ``None`` where there is none to be run from here (containers, attached servers)."""
-        launch = self._target.launch
-        if not isinstance(launch, ProcessLaunch):
-            return None
-        relative = "/" in launch.interpreter and not launch.interpreter.startswith("/")
-        return str(PurePosixPath(self._cwd or ".") / launch.interpreter) if relative else launch.interpreter
-
-    @cached_property
-    def _runs_sglang(self) -> bool:
-        launch = self._target.launch
-        return isinstance(launch, ProcessLaunch | DockerLaunch) and launch.module == SGLANG
+        return self._runtime.host
 
     @cached_property
     def _scanned(self) -> Scanned | str:
         """The installed source, or why it could not be read."""
-        if not self._runs_sglang or self._python is None:
-            return "the installed source cannot be read from here"
         try:
-            return installation.scan(self._host, self._python, env=dict(self._target.env), cwd=self._cwd)
-        except (ProbeError, HostError) as error:
+            runtime = self._runtime
+            env = runtime.env()
+            python = runtime.python(env)
+            if runtime.module != SGLANG or python is None:
+                return "the installed source cannot be read from here"
+            return installation.scan(runtime.host, python, env=env, cwd=runtime.cwd)
+        except (ProbeError, HostError, ServerError) as error:
             return str(error).splitlines()[0]
 
     @cached_property
@@ -106,8 +99,10 @@ class Files:
 
     def _look_at(self, model: str) -> tuple[bool | None, str]:
         try:
-            found = checkpoint.read(self._host, model, self._python or "python3", cwd=self._cwd)
-        except (ProbeError, HostError) as error:
+            runtime = self._runtime
+            env = runtime.env()
+            found = checkpoint.read(runtime.host, model, runtime.python(env) or "python3", env, runtime.cwd)
+        except (ProbeError, HostError, ServerError) as error:
             return None, str(error).splitlines()[0]
         return (found.has_mtp if found.agrees else None), str(found)
 
@@ -115,8 +110,7 @@ class Files:
         """What the file of ``--config`` holds; ``None`` without one, or if it cannot be read."""
         if "config" not in flags:
             return None
-        path = PurePosixPath(self._cwd or ".") / str(flags["config"])
         try:
-            return self._host.read_text(str(path))
-        except HostError:
+            return self._host.read_text(self._runtime.path(str(flags["config"])))
+        except (HostError, ServerError):
             return None
