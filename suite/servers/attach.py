@@ -15,8 +15,8 @@ from suite import config
 from suite.hosts import Host, open_host
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
 from suite.servers.health import describe, get, get_json
-from suite.servers.keeping import Keeper, host_python
 from suite.servers.server import Server
+from suite.servers.supervisor_client import Supervisor, host_python
 from suite.sglang.flags import Flags, FlagValue, parse_argv
 
 MTP_NAMES = frozenset({"NEXTN", "EAGLE", "FROZEN_KV_MTP"})
@@ -52,14 +52,14 @@ class AttachLauncher:
         self._api_key = self._read_api_key()
         with ExitStack() as stack:
             self._host: Host = stack.enter_context(open_host(self._suite.host(self.target.host)))
-            keeper = Keeper(self._host, lambda text: None, self._say)
-            keeper.open(
+            supervisor = Supervisor(self._host, lambda text: None, self._say)
+            supervisor.open(
                 [f"server {self._url.netloc}"],
                 {"target": self.target.name, "run": self._log_dir.parent.name},
                 python=host_python(self._host, None),
                 wait_s=self._wait_s,
             )
-            stack.callback(keeper.close)
+            stack.callback(supervisor.close)
             self._base_url = self._reached()
             self._stack = stack.pop_all()
         return self

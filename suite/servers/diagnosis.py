@@ -329,7 +329,7 @@ def _bare(line: str) -> str:
 
 
 def signs_of(news: Mapping[str, Any], lines: list[str], phase: str, version: str | None) -> Signs:
-    """The keeper's news of an exit as signs."""
+    """The supervisor's news of an exit as signs."""
     status = " ".join(news["status"].split())
     return Signs(
         lines=lines,

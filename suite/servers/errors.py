@@ -2,7 +2,7 @@
 
 ServerError
 ├── Locked              another run holds the target or its GPUs
-├── KeeperFailed        the suite's own process on the host did not do its part
+├── SupervisorFailed    the suite's own process on the host did not do its part
 ├── NotThisArm          the attached server is not the arm that was asked for
 ├── NotSGLang           something answers there, and it is not SGLang
 ├── UnitUnusable        a systemd unit cannot be read as an SGLang server
@@ -74,7 +74,7 @@ class Locked(ServerError):
     """Another run holds the target or its GPUs."""
 
 
-class KeeperFailed(ServerError):
+class SupervisorFailed(ServerError):
     """The suite's own process on the host did not do its part."""
 
 

@@ -15,12 +15,12 @@ from suite.hosts import Host, HostError, open_host
 from suite.servers import locks
 from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError
 from suite.servers.health import ReadyWatch
-from suite.servers.keeping import host_python
 from suite.servers.log import LogCopy
 from suite.servers.node import Node
 from suite.servers.phases import PhaseClock
 from suite.servers.runtimes import Asked, SystemdWay, Way
 from suite.servers.server import Ended, Server
+from suite.servers.supervisor_client import host_python
 from suite.sglang.flags import Flags
 
 SAY_EVERY_S = 5.0
@@ -66,16 +66,16 @@ class Launcher:
         launch = self.target.launch
         interpreter = launch.interpreter if isinstance(launch, config.ProcessLaunch) else None
         node = Node(host, interpreter, self._say)
-        node.keeper.open(
+        node.supervisor.open(
             locks.keys(self._suite.path, self.target),
             {"target": self.target.name, "run": self.log_dir.parent.name},
             python=host_python(host, interpreter),
             wait_s=self._wait_s,
         )
-        stack.callback(node.keeper.close)
+        stack.callback(node.supervisor.close)
         # only now: what a dead run left may have changed whether a unit is running
         way = self._way_for(host)
-        node.keeper.make_room(way.enter, way.leave)
+        node.supervisor.make_room(way.enter, way.leave)
         self.nodes.append(node)
         self._ways.append(way)
 
@@ -153,7 +153,7 @@ class Launcher:
     def _port(self, node: Node, rank: int) -> int:
         """The port to serve on, seen to be free before minutes of loading find it is not."""
         wanted = self.target.port if rank == 0 else None
-        answer = node.keeper.ask("port", 30.0, do="port", bind=self.target.bind, port=wanted)
+        answer = node.supervisor.ask("port", 30.0, do="port", bind=self.target.bind, port=wanted)
         if answer["free"]:
             return int(answer["port"])
         holder = (
@@ -167,8 +167,8 @@ class Launcher:
     def _check_owner(self, node: Node, port: int) -> None:
         """Is what answers there the server that was launched? Another may have taken the port meanwhile."""
         if node.plan is None or node.plan.kill:
-            return  # a container's or a unit's processes are not the keeper's children
-        answer = node.keeper.ask("port", 30.0, do="port", bind=self.target.bind, port=port)
+            return  # a container's or a unit's processes are not the supervisor's children
+        answer = node.supervisor.ask("port", 30.0, do="port", bind=self.target.bind, port=port)
         if answer["holder"] and not answer["ours"]:
             raise PortTaken(
                 f"port {port} on {node.host.name} was taken meanwhile by process {answer['holder']}: "
@@ -182,7 +182,7 @@ class Launcher:
         if len(self.nodes) == 1:
             return {}
         if "dist-init-addr" not in flags and rank == 0:
-            port = self.nodes[0].keeper.ask("port", 30.0, do="port", bind="0.0.0.0", port=None)["port"]
+            port = self.nodes[0].supervisor.ask("port", 30.0, do="port", bind="0.0.0.0", port=None)["port"]
             self._meeting = f"{self.nodes[0].host.address}:{port}"
         address = str(flags["dist-init-addr"]) if "dist-init-addr" in flags else self._meeting
         return {"nnodes": len(self.nodes), "node-rank": rank, "dist-init-addr": address}
@@ -191,7 +191,7 @@ class Launcher:
         name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
         node.clock = PhaseClock()
         log = LogCopy(self.log_dir / f"{name}.log", _secrets(flags, env, node.host), node.clock.read)
-        asked = Asked(flags, env, node.keeper.next_token(), self.target.name, arm.name)
+        asked = Asked(flags, env, node.supervisor.next_token(), self.target.name, arm.name)
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
         node.launch(asked.token, self._ways[rank].plan(asked), log, where)
 
@@ -219,7 +219,7 @@ class Launcher:
         while not self.nodes[0].clock.said_ready and time.monotonic() < deadline:
             time.sleep(0.05)
         for node in self.nodes:
-            node.keeper.calm()
+            node.supervisor.calm()
             node.clock.finish()
 
     def _check_deadlines(self, watch: ReadyWatch, begun: float) -> None:

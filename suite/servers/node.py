@@ -1,4 +1,4 @@
-"""One host of a launch: the keeper there, what runs, what it printed, and why it failed."""
+"""One host of a launch: the supervisor there, what runs, what it printed, and why it failed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from suite.hosts import Host
 from suite.servers.diagnosis import Signs, diagnose, hopeless, signs_of
-from suite.servers.errors import CannotStart, Evidence, KeeperFailed, LaunchFailed
-from suite.servers.keeping import Keeper
+from suite.servers.errors import CannotStart, Evidence, LaunchFailed, SupervisorFailed
 from suite.servers.log import KEPT_LINES, LogCopy
 from suite.servers.phases import PhaseClock
 from suite.servers.runtimes import Plan
 from suite.servers.server import Ended
+from suite.servers.supervisor_client import Supervisor
 
 EVIDENCE_LINES = 25
 
 
 class Node:
-    """One host of a launch: its keeper, and what runs there now."""
+    """One host of a launch: its supervisor, and what runs there now."""
 
     def __init__(self, host: Host, interpreter: str | None, say: Callable[[str], None]) -> None:
         self.host = host
@@ -26,7 +26,7 @@ class Node:
         self.log: LogCopy | None = None
         self.plan: Plan | None = None
         self.pid: int | None = None
-        self.keeper = Keeper(host, self._on_log, say)
+        self.supervisor = Supervisor(host, self._on_log, say)
 
     def _on_log(self, text: str) -> None:
         if self.log is not None:
@@ -40,8 +40,8 @@ class Node:
         """
         self.log, self.plan = log, plan
         try:
-            self.pid = self.keeper.launch(token, {**plan.spec(), **where})
-        except KeeperFailed as failure:
+            self.pid = self.supervisor.launch(token, {**plan.spec(), **where})
+        except SupervisorFailed as failure:
             advice = "Check python, wrapper and cwd in [targets.NAME.launch]."
             raise CannotStart(failure.summary, advice, self.evidence()) from None
 
@@ -49,19 +49,19 @@ class Node:
         """End what runs there, wholly.
 
         Raises:
-            KeeperFailed: something of it could not be ended, or its port or GPU memory stayed taken.
+            SupervisorFailed: something of it could not be ended, or its port or GPU memory stayed taken.
         """
         if self.plan is None:
             return Ended(0.0, "was not running")
         plan, self.plan = self.plan, None
         try:
-            told = self.keeper.end(drain_s)
+            told = self.supervisor.end(drain_s)
         finally:
             if self.log is not None:
                 self.log.close()
         left: Sequence[str] = [*told["remaining"], *(f"{what} still taken" for what in told["busy"])]
         if left:
-            raise KeeperFailed(
+            raise SupervisorFailed(
                 f"not all of the server on {self.host.name} could be ended: {'; '.join(left)}",
                 "End it by hand before measuring anything there.",
                 Evidence(command=plan.shown, host=self.host.name),
@@ -80,8 +80,8 @@ class Node:
 
     def failure(self) -> LaunchFailed | None:
         """Why the server there has ended, if it has."""
-        self.keeper.drain()
-        news = self.keeper.exit
+        self.supervisor.drain()
+        news = self.supervisor.exit
         if news is None:
             return None
         phase = self.clock.current

@@ -16,7 +16,7 @@ import pytest
 
 from suite import config
 from suite.servers import Launcher, launcher_for
-from suite.servers.keeping import DIRECTORY_VARIABLE
+from suite.servers.supervisor_client import DIRECTORY_VARIABLE
 from tests.hosts import ssh_servers
 
 STANDINS = Path(__file__).parent / "standins"

@@ -93,8 +93,8 @@ def test_teardown_of_a_container_when_the_keeper_is_killed(
     opened.start(arm(opened))
     for process in standins_running():
         assert TAG in process.cmdline()
-    keeper = opened.nodes[0].keeper
-    os.kill(keeper.pid, 9)
+    supervisor = opened.nodes[0].supervisor
+    os.kill(supervisor.pid, 9)
     assert len(standins_running()) == 1  # the engine's own: nobody has ended it
     with launcher([], launch=container()):
         assert standins_running() == []

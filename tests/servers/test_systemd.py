@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.servers import KeeperFailed, ServerError, UnitUnusable
+from suite.servers import ServerError, SupervisorFailed, UnitUnusable
 from suite.servers.errors import ServerDied
 from tests.servers.conftest import (
     STANDINS,
@@ -125,7 +125,7 @@ def test_teardown_starts_the_unit_again_when_the_keeper_is_killed(
     opened = launcher([], launch=UNIT)
     opened.__enter__()
     opened.start(arm(opened))
-    os.kill(opened.nodes[0].keeper.pid, 9)
+    os.kill(opened.nodes[0].supervisor.pid, 9)
     assert wait_until(lambda: (originals(), len(standins_running())) == (0, 1))
     with launcher([], launch=UNIT):
         assert standins_running() == []
@@ -139,7 +139,7 @@ def test_a_unit_that_does_not_come_back_is_an_error(launcher: MakeLauncher, runn
     opened.__enter__()
     (running.directory / "units" / "sglang@big.service.broken").touch()
     with pytest.raises(
-        KeeperFailed, match=r"systemctl start sglang@big\.service ended with status 1: Job .* failed"
+        SupervisorFailed, match=r"systemctl start sglang@big\.service ended with status 1: Job .* failed"
     ):
         opened.__exit__(None, None, None)
 

@@ -34,8 +34,8 @@ OTHER_RUN = """
 import os, sys, time
 from pathlib import Path
 from suite import config
-from suite.servers import keeping, launcher_for
-keeping.SILENCE_S = float(os.environ.get("SILENCE_S", keeping.SILENCE_S))
+from suite.servers import supervisor_client, launcher_for
+supervisor_client.SILENCE_S = float(os.environ.get("SILENCE_S", supervisor_client.SILENCE_S))
 suite = config.load(Path(sys.argv[1]))
 target = suite.target()
 with launcher_for(suite, target, Path(sys.argv[2]), lambda line: print(line, flush=True)) as launcher:
@@ -74,7 +74,7 @@ def other_run(
         process.stdout.close()
 
 
-def keeper_of(process: subprocess.Popen[str]) -> psutil.Process:
+def supervisor_of(process: subprocess.Popen[str]) -> psutil.Process:
     return next(
         child for child in psutil.Process(process.pid).children() if "json" in " ".join(child.cmdline())
     )
@@ -118,14 +118,14 @@ def test_teardown_after_a_failing_test_and_after_a_failed_launch(launcher: MakeL
 
 
 def test_teardown_says_what_it_cannot_free(launcher: MakeLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    from suite.servers.keeping import Keeper
+    from suite.servers.supervisor_client import Supervisor
 
-    end = Keeper.end
+    end = Supervisor.end
 
-    def still_taken(self: Keeper, drain_s: float) -> dict[str, object]:
+    def still_taken(self: Supervisor, drain_s: float) -> dict[str, object]:
         return {**end(self, drain_s), "busy": ["port 1234"]}
 
-    monkeypatch.setattr(Keeper, "end", still_taken)
+    monkeypatch.setattr(Supervisor, "end", still_taken)
     with launcher([]) as opened:
         server = opened.start(arm(opened))
         with pytest.raises(ServerError, match="port 1234 still taken"):
@@ -145,9 +145,9 @@ def test_teardown_orphans_of_a_killed_keeper_are_ended_by_the_next_run(
     tmp_path: Path, launcher: MakeLauncher, said: Said
 ) -> None:
     with other_run(tmp_path, ["orphan"]) as run:
-        keeper = keeper_of(run)
+        supervisor = supervisor_of(run)
         os.kill(run.pid, signal.SIGKILL)
-        keeper.kill()
+        supervisor.kill()
         assert wait_until(lambda: not any("standin_server" in p.cmdline() for p in standins_running()))
         assert len(standins_running()) == 3  # nobody is there to end these
         with launcher([]):
@@ -220,13 +220,13 @@ def test_lock_names_its_holder_and_dies_with_it(tmp_path: Path, launcher: MakeLa
         assert f"pid {run.pid}" in str(caught.value)
         assert "target t" in str(caught.value)
         run.kill()
-        with launcher([]) as opened:  # waits for the end of what the dead run's keeper is ending
+        with launcher([]) as opened:  # waits for the end of what the dead run's supervisor is ending
             opened.start(arm(opened))
 
 
 def test_lock_dies_with_a_keeper_that_is_killed(tmp_path: Path, launcher: MakeLauncher) -> None:
     with other_run(tmp_path, []) as run:
-        keeper_of(run).kill()
+        supervisor_of(run).kill()
         with launcher([]) as opened:
             assert opened.start(arm(opened)).pid
 

@@ -93,7 +93,7 @@ def _open_shared(path: str) -> int:
 
 
 class Record:
-    """The note a keeper leaves on the host of what it started, removed once that is gone."""
+    """The note a supervisor leaves on the host of what it started, removed once that is gone."""
 
     def __init__(self, directory: str, token: str) -> None:
         self._path = os.path.join(directory, token + ".json")
@@ -119,7 +119,7 @@ class Record:
 
 
 def left_over(directory: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Records of this user whose keeper is dead, with their paths."""
+    """Records of this user whose supervisor is dead, with their paths."""
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         if not name.endswith(".json"):

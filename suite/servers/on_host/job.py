@@ -108,7 +108,9 @@ class Job:
         start = time.monotonic()
         ran = self._popen.poll() is None
         everyone = self.members()
-        if self.spec.get("kill") and self.spec.get("gpus"):  # whose processes are not the keeper's to know
+        if self.spec.get("kill") and self.spec.get(
+            "gpus"
+        ):  # whose processes are not the supervisor's to know
             everyone |= processes.gpu_users() - self._gpu_users
         self._ask(drain_s, kindly)
         while self._popen.poll() is None and time.monotonic() - start < drain_s and not gone():

@@ -73,23 +73,25 @@ def descendants(root: int, processes: dict[int, Stat]) -> set[int]:
     return found
 
 
-def members(token: str, log: str, sessions: Sequence[int], since: int, keeper: int | None = None) -> set[int]:
+def members(
+    token: str, log: str, sessions: Sequence[int], since: int, supervisor: int | None = None
+) -> set[int]:
     """Every living process of a launch, wherever it was adopted to.
 
     ``sessions`` are those of the processes first started, ``since`` when (in ticks, against reused numbers).
     One sign is not enough: SGLang's schedulers overwrite their environment with a title, others start a
-    session of their own, and the parent is lost when it dies. So: descendants of the keeper, the session of
+    session of their own, and the parent is lost when it dies. So: descendants of the supervisor, the session of
     the server, the marker, or the log as its output.
     """
     processes = table()
     mine = os.getpid()
-    found = descendants(keeper, processes) if keeper else set()
+    found = descendants(supervisor, processes) if supervisor else set()
     for pid, stat in processes.items():
         if pid in found or stat.start < since:
             continue
         if stat.session in sessions or _marked(pid, token) or _writes_to(pid, log):
             found.add(pid)
-    return {pid for pid in found if pid != mine and pid != keeper and processes[pid].state != "Z"}
+    return {pid for pid in found if pid != mine and pid != supervisor and processes[pid].state != "Z"}
 
 
 def _marked(pid: int, token: str) -> bool:

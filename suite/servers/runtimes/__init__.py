@@ -1,4 +1,4 @@
-"""The ways to launch a server, one a file: each turns an arm into the commands that the keeper runs."""
+"""The ways to launch a server, one a file: each turns an arm into the commands that the supervisor runs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Plan:
     kill: list[list[str]] = field(default_factory=list)
 
     def spec(self) -> dict[str, Any]:
-        """As the keeper takes it."""
+        """As the supervisor takes it."""
         return {
             "stages": self.stages,
             "shown": " ".join(self.shown),

@@ -12,7 +12,7 @@ LABEL = "sglang-perf-gate"
 
 
 class DockerWay:
-    """The container runs detached; what the keeper watches is the engine's log of it, followed to its end.
+    """The container runs detached; what the supervisor watches is the engine's log of it, followed to its end.
 
     Killing a client of the engine ends no container: it is ended by name, kindly with the engine's ``stop``,
     at once with ``rm -f``.

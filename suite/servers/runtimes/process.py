@@ -10,7 +10,7 @@ from suite.sglang.flags import Flags
 
 
 class ProcessWay:
-    """The server is a child of the keeper, in a session of its own."""
+    """The server is a child of the supervisor, in a session of its own."""
 
     enter: list[list[str]] = []  # noqa: RUF012 (nothing stands in the way of a process)
     leave: list[list[str]] = []  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""The suite's end of the conversation with the keeper, the process on the host that holds locks and servers."""
+"""The suite's end of the conversation with the supervisor, the process on the host that holds locks and servers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from suite.hosts import ConnectionLost, Host
-from suite.servers.errors import KeeperFailed, Locked
+from suite.servers.errors import Locked, SupervisorFailed
 
 DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
 """Overrides where locks and records are kept on this machine (tests use one of their own)."""
 
 SILENCE_S = 90.0
-"""Over SSH: the keeper ends the server when it has heard nothing for so long (a link that died silently)."""
+"""Over SSH: the supervisor ends the server when it has heard nothing for so long (a link that died silently)."""
 
 DIRECTORY = "/tmp/sglang-perf-gate"
 """Where locks and records are kept on every host, for all its users."""
 
-_MODULES = ("processes", "claims", "job", "keeper")
+_MODULES = ("processes", "claims", "job", "supervisor")
 _ON_HOST = Path(__file__).parent / "on_host"
 
 # Reads exactly N bytes of program from its input, and leaves the rest of the input to the program.
@@ -54,8 +54,8 @@ def _program() -> bytes:
     return json.dumps(modules).encode()
 
 
-class Keeper:
-    """A keeper on ``host``, started by :meth:`open`. Not for several threads at once."""
+class Supervisor:
+    """A supervisor on ``host``, started by :meth:`open`. Not for several threads at once."""
 
     def __init__(self, host: Host, on_log: Callable[[str], None], say: Callable[[str], None]) -> None:
         self._host = host
@@ -85,11 +85,11 @@ class Keeper:
 
         Raises:
             Locked: another run holds one of the locks.
-            KeeperFailed: no Python there, or it broke.
+            SupervisorFailed: no Python there, or it broke.
         """
         program = _program()
         self._running = self._host.start([python, "-u", "-c", _BOOT.format(size=len(program))])
-        threading.Thread(target=self._pump, name="events of the keeper", daemon=True).start()
+        threading.Thread(target=self._pump, name="events of the supervisor", daemon=True).start()
         if not self._host.is_local:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         try:
@@ -125,7 +125,7 @@ class Keeper:
         """Run ``enter`` now, and ``leave`` at the end, whatever kills whom in between.
 
         Raises:
-            KeeperFailed: a command of ``enter`` failed.
+            SupervisorFailed: a command of ``enter`` failed.
         """
         self.ask("roomy", 600.0, do="room", enter=list(enter), leave=list(leave))
 
@@ -133,7 +133,7 @@ class Keeper:
         """Send a command and wait for the event that answers it.
 
         Raises:
-            KeeperFailed: it reported an error, said nothing in time, or is gone.
+            SupervisorFailed: it reported an error, said nothing in time, or is gone.
             ConnectionLost: the host is gone.
         """
         self._send(command)
@@ -142,8 +142,8 @@ class Keeper:
             message = self.poll(min(left, 1.0))
             if message is not None and message["event"] == event:
                 return message
-        raise KeeperFailed(
-            f"the keeper on {self._host.name} did not answer {command['do']!r} in {timeout_s:g} s"
+        raise SupervisorFailed(
+            f"the supervisor on {self._host.name} did not answer {command['do']!r} in {timeout_s:g} s"
         )
 
     def _send(self, command: Mapping[str, Any]) -> None:
@@ -199,16 +199,16 @@ class Keeper:
             if kind == "left" and message["code"]:
                 self._undone.append(f"{command} ended with status {message['code']}: {message['output']}")
         elif kind == "failed":
-            raise KeeperFailed(f"{self._host.name}: {message['error']}")
+            raise SupervisorFailed(f"{self._host.name}: {message['error']}")
 
     def _gone(self) -> Exception:
         noise = "\n".join(self._noise[-15:]).strip()
         if not self._host.is_local:
             return ConnectionLost(
-                f"{self._host.name}: the connection or the keeper on it is gone. {noise}\n"
-                "What ran there is ended by the keeper, or found and ended by the next run."
+                f"{self._host.name}: the connection or the supervisor on it is gone. {noise}\n"
+                "What ran there is ended by the supervisor, or found and ended by the next run."
             )
-        return KeeperFailed("the keeper on this machine is gone", noise)
+        return SupervisorFailed("the supervisor on this machine is gone", noise)
 
     def next_token(self) -> str:
         """A name for the next launch that no other has, on this host or elsewhere."""
@@ -219,7 +219,7 @@ class Keeper:
         """Start a server; its process number. ``spec`` is described in ``on_host/job.py``.
 
         Raises:
-            KeeperFailed: the first program, or the directory to start it in, is not there.
+            SupervisorFailed: the first program, or the directory to start it in, is not there.
         """
         self.exit = None
         log = f"{self.directory}/{token}.log"
@@ -234,22 +234,22 @@ class Keeper:
         return self.ask("ended", drain_s + 300.0, do="end", drain_s=drain_s)
 
     def close(self) -> None:
-        """Let the keeper end what is left, put back what made room, and go.
+        """Let the supervisor end what is left, put back what made room, and go.
 
         Raises:
-            KeeperFailed: something could not be put back (a unit that does not start again).
+            SupervisorFailed: something could not be put back (a unit that does not start again).
         """
         self._closing.set()
         try:
             self.ask("bye", 400.0, do="quit")
-        except (ConnectionLost, KeeperFailed) as gone:
+        except (ConnectionLost, SupervisorFailed) as gone:
             if self._undone:
                 raise
             self._say(f"{self._host.name}: {gone}")
         finally:
             self._running.close(30.0)
         if self._undone:
-            raise KeeperFailed(
+            raise SupervisorFailed(
                 f"{self._host.name} is not as it was: {'; '.join(self._undone)}", "Do it by hand."
             )
 
@@ -270,20 +270,20 @@ def _user() -> str:
 
 
 def host_python(host: Host, interpreter: str | None) -> str:
-    """A Python on ``host`` for the keeper: this one, ``python3``, or the server's own."""
+    """A Python on ``host`` for the supervisor: this one, ``python3``, or the server's own."""
     if host.is_local:
         return sys.executable
     for candidate in ("python3", interpreter):
         if candidate and host.run([candidate, "-c", ""], timeout_s=60).code == 0:
             return candidate
-    raise KeeperFailed(
+    raise SupervisorFailed(
         f"no python3 on {host.name}: it is needed there to watch the server and end it wholly",
         "Install python3 (3.8 or later) there, or put it on the PATH of a login without a terminal.",
     )
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """An event of the keeper; ``None`` for what a shell's start-up file may have printed."""
+    """An event of the supervisor; ``None`` for what a shell's start-up file may have printed."""
     if not line.startswith(b'{"event"'):
         return None
     try:

@@ -34,7 +34,7 @@ def say(event: str, **values: Any) -> None:
             line = line[os.write(1, line) :]
 
 
-class Keeper:
+class Supervisor:
     """The conversation with the suite."""
 
     def __init__(self) -> None:
@@ -270,4 +270,4 @@ def end_left_over(record: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Entry point of the text that is sent over."""
-    Keeper().run()
+    Supervisor().run()
