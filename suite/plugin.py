@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from suite.config import ConfigError
-from suite.gate import Judgement, Session
+from suite.gate import GateError, Judgement, Session
 from suite.gate.floor import noise_floor
 from suite.load import LoadError
 from suite.questions import crossover
@@ -144,7 +144,8 @@ class PerfPlugin:
     def pytest_collection(self) -> None:
         try:
             _ = self.settings
-        except ConfigError as error:
+            _ = self.stored  # the gate's settings are checked before anything is launched
+        except (ConfigError, GateError) as error:
             raise pytest.UsageError(*str(error).splitlines()) from None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:

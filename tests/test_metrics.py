@@ -92,7 +92,7 @@ def test_a_round_by_hand() -> None:
 def test_every_metric_of_the_registry_has_a_value_or_a_reason() -> None:
     for round_ in (round_of(), round_of(FAILED), round_of(THREE), round_of(duration_s=0.0)):
         values = metrics.summarize(round_)
-        for name in set(METRICS) - {"mtp_speedup"}:
+        for name in (m.name for m in METRICS.values() if m.compute is not None):
             value = values[name]
             assert (value.value is None) == (value.reason is not None), name
             assert value.unit == METRICS[name].unit
@@ -181,7 +181,7 @@ def test_gaps_and_times_agree_for_any_timeline(steps: list[tuple[float, int]], s
 def test_one_chunk_has_no_time_per_token() -> None:
     value = metrics.summarize(round_of(record([(1.5, 4)])))["tpot_s"]
     assert value.value is None
-    assert value.reason == "every answer came in one chunk"
+    assert value.reason == "every answer came in one arrival"
 
 
 def test_a_server_that_counts_only_at_the_end_still_has_throughput_and_ttft() -> None:
@@ -274,3 +274,54 @@ def test_drafts_proposed_must_fit_the_resolved_configuration() -> None:
     round_ = round_of(record([(2.0, 8)], spec=spec))
     assert names(round_, draft_tokens=4) == []
     assert names(round_, draft_tokens=5) == ["acceptance_identity"]
+
+
+def test_events_of_one_read_are_one_arrival() -> None:
+    """A proxy hands on three events at once: the first arrival holds all their tokens, and no gap is zero."""
+    together = record([(1.5, 2), (1.5, 4), (1.5, 6), (2.5, 8), (2.5, 10)])
+    assert metrics.tpot_s(together) == 1.0 / 4
+    assert metrics.chunk_gaps_s(together).tolist() == [1.0]
+    assert metrics.token_gaps_s(together).tolist() == [1.0, 0, 0, 0]
+    assert metrics.summarize(round_of(together))["tokens_per_chunk"].value == 10 / 2
+    assert metrics.tpot_s(record([(1.5, 2), (1.5, 4)])) is None
+
+
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=2, max_size=20),
+    cuts=st.integers(0, 4),
+)
+def test_how_events_are_cut_into_reads_does_not_change_time_per_token(sizes: list[int], cuts: int) -> None:
+    """Splitting the tokens of one read over several events changes nothing that is measured."""
+    totals = np.cumsum(sizes).tolist()
+    whole = [(1.0 + 0.1 * i, n) for i, n in enumerate(totals)]
+    split = [
+        (t, k)
+        for (t, n), size in zip(whole, sizes, strict=True)
+        for k in range(max(n - size + 1, n - cuts), n + 1)
+    ]
+    for of in (metrics.tpot_s, metrics.ttft_s, metrics.e2e_s):
+        assert of(record(split)) == of(record(whole))
+    assert metrics.token_gaps_s(record(split)).tolist() == metrics.token_gaps_s(record(whole)).tolist()
+
+
+def _sent(gaps: list[float]) -> RequestRecord:
+    times = np.cumsum([1.5, *gaps]).tolist()
+    return record([(t, i + 1) for i, t in enumerate(times)])
+
+
+@pytest.mark.parametrize(
+    ("gaps", "buffered"),
+    [
+        ([0.01] * 40, False),
+        ([0.0, 0.0, 0.0, 0.04] * 10, True),  # four events a flush
+        ([0.0, 0.0002, 0.0, 0.04] * 10, True),  # the network cut a flush in two
+        ([0.0, 0.02] * 20, True),  # two at a time
+        ([0.0] + [0.01] * 39, False),  # once
+        ([0.0, 0.01, 0.01, 0.01] * 10, False),  # now and then: a late reader
+        ([0.0] * 12, True),  # all at once
+        ([0.0, 0.0], False),  # too few to say
+    ],
+)
+def test_a_stream_that_comes_in_bursts_is_buffered(gaps: list[float], buffered: bool) -> None:
+    names = [reason.name for reason in metrics.validity(round_of(_sent(gaps), _sent(gaps)))]
+    assert ("buffering" in names) is buffered

@@ -121,9 +121,15 @@ class _Case:
             for name in {*_spoken_of(series.launches), *self.recorded(where)}:
                 rule = self.book.of(name, series.arm)
                 if rule is not None:
-                    asked = not series.judged or name in series.judged
-                    rules[Key(*where, name)] = rule if asked else msgspec.structs.replace(rule, gated=False)
+                    rules[Key(*where, name)] = self._as_asked(rule, series)
         return dict(sorted(rules.items()))
+
+    def _as_asked(self, rule: MetricRule, series: Series) -> MetricRule:
+        """A metric that a question is about is judged there unless suite.toml forbids it, another is not."""
+        if not series.judged:
+            return rule
+        asked = rule.name in series.judged and not self.book.switched_off(rule.name, series.arm)
+        return msgspec.structs.replace(rule, gated=asked)
 
     @cached_property
     def _recorded(self) -> dict[tuple[str, str], set[str]]:

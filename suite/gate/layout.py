@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.rules import Kind
 from suite.gate.shrink import Array
+from suite.metrics.registry import Kind
 
 MACHINE_KINDS: tuple[Kind, ...] = ("decode", "latency")
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
 from suite.gate.errors import GateError
-
-Better: TypeAlias = Literal["higher", "lower"]
-Kind: TypeAlias = Literal["decode", "latency", "count", "ratio"]
-"""What moves a metric. `decode` and `latency` follow the speed of the machine of that day, so the other arms of
-the same session tell that speed; `count` (tokens a step, cache hits) and `ratio` (of two arms of one session)
-do not."""
-
-MARGIN = 0.02
+from suite.metrics.registry import MARGIN, METRICS, Better, Kind, near
 
 
 class MetricRule(msgspec.Struct, frozen=True):
@@ -31,31 +24,18 @@ class MetricRule(msgspec.Struct, frozen=True):
     margin: float = MARGIN
 
 
-DEFAULT_RULES: tuple[MetricRule, ...] = (
-    MetricRule("output_tokens_per_s", "output tokens/s", "tokens/s", "higher", "decode", gated=True),
-    MetricRule("tpot_s", "TPOT", "s", "lower", "decode", gated=True),
-    MetricRule("ttft_s", "TTFT", "s", "lower", "latency", gated=True),
-    MetricRule("acceptance_length", "acceptance length", "tokens/step", "higher", "count", gated=True),
-    MetricRule("mtp_speedup", "MTP speed-up", "x", "higher", "ratio", gated=True),
-    MetricRule("round_s", "time of a round", "s", "lower", "decode", gated=True),
-    MetricRule("total_tokens_per_s", "total tokens/s", "tokens/s", "higher", "decode"),
-    MetricRule("requests_per_s", "requests/s", "requests/s", "higher", "decode"),
-    MetricRule("goodput_requests_per_s", "goodput", "requests/s", "higher", "decode"),
-    MetricRule("itl_s", "inter-chunk latency", "s", "lower", "decode"),
-    MetricRule("step_s", "step time", "s", "lower", "decode"),
-    MetricRule("e2e_s", "request latency", "s", "lower", "decode"),
-    MetricRule("tokens_per_chunk", "tokens a chunk", "tokens/chunk", "higher", "count"),
-    MetricRule("concurrency_achieved", "concurrency", "requests", "higher", "count"),
-    MetricRule("cached_prompt_tokens", "cached prompt tokens", "tokens", "lower", "count"),
+DEFAULT_RULES: tuple[MetricRule, ...] = tuple(
+    MetricRule(m.name, m.label, m.unit, m.better, m.kind, m.gated, m.margin) for m in METRICS.values()
 )
+"""The registry as the gate reads it."""
 
 
 class Rules:
     """The rule of every metric, with overrides by arm. Later overrides win; an arm's win over the metric's.
 
     metrics: {"ttft_s": {"margin": 0.05, "gated": False}, ...}; arms: {"mtp-on": {"ttft_s": {...}}, ...}.
-    Overrides may set any field but the name; a metric that is not known needs unit, better and kind.
-    Raises GateError for an unknown field or a value of the wrong type, and names where.
+    Overrides may set any field but the name.
+    Raises GateError for an unknown metric or field, or a value that cannot be, and names where.
     """
 
     def __init__(
@@ -69,24 +49,34 @@ class Rules:
         for name, changes in (metrics or {}).items():
             self._rules[name] = _changed(self._rules.get(name), name, changes, "gate.metrics")
         self._of_arm: dict[tuple[str, str], MetricRule] = {}
+        self._off = {name for name, changes in (metrics or {}).items() if changes.get("gated") is False}
+        self._off_in_arm: dict[tuple[str, str], bool] = {}
         for arm, by_metric in (arms or {}).items():
             for name, changes in by_metric.items():
                 rule = _changed(self._rules.get(name), name, changes, f"gate.arms.{arm}")
                 self._of_arm[arm, name] = rule
+                if "gated" in changes:
+                    self._off_in_arm[arm, name] = changes["gated"] is False
 
     def of(self, metric: str, arm: str) -> MetricRule | None:
-        """The rule for this metric in this arm; None for a metric that nobody declared."""
+        """The rule for this metric in this arm; None for a metric that is not in the registry."""
         return self._of_arm.get((arm, metric)) or self._rules.get(metric)
+
+    def switched_off(self, metric: str, arm: str) -> bool:
+        """Whether suite.toml says that this metric is not to be judged in this arm, whoever asks."""
+        return self._off_in_arm.get((arm, metric), metric in self._off)
 
 
 def _changed(rule: MetricRule | None, name: str, changes: Mapping[str, Any], table: str) -> MetricRule:
+    if rule is None:
+        raise GateError(f"[{table}.{name}]: no metric {name!r}; {near(name)}")
     fields = [f for f in MetricRule.__struct_fields__ if f != "name"]
     for field in changes:
         if field not in fields:
-            near = difflib.get_close_matches(field, fields, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(fields)}"
+            close = difflib.get_close_matches(field, fields, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(fields)}"
             raise GateError(f"[{table}.{name}] has no setting {field!r}{hint}")
-    whole = {"name": name, "label": name} | (msgspec.to_builtins(rule) if rule else {}) | dict(changes)
+    whole = msgspec.to_builtins(rule) | dict(changes)
     try:
         result = msgspec.convert(whole, MetricRule)
     except msgspec.ValidationError as error:
@@ -94,5 +84,9 @@ def _changed(rule: MetricRule | None, name: str, changes: Mapping[str, Any], tab
     if not 0 < result.margin < 1:
         raise GateError(
             f"[{table}.{name}] margin = {result.margin}: a relative change, between 0 and 1 (0.02 is 2 %)"
+        )
+    if result.gated and result.better == "neutral":
+        raise GateError(
+            f"[{table}.{name}] gated = true: {result.label} is neither good nor bad when it moves"
         )
     return result

@@ -157,7 +157,7 @@ def _metrics(run: Run, judgement: Judgement) -> list[dict[str, Any]]:
             "title": f"{key.question} {key.arm} {verdict.estimate.label}",
             "unit": verdict.estimate.unit,
             "group": run.target.name,
-            "better": METRICS[key.metric].direction if key.metric in METRICS else "higher",
+            "better": METRICS[key.metric].better,
         }
         for key, verdict in judgement.verdicts.items()
         if verdict.value is not None

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from _pytest.compat import NOTSET
 
+from suite import metrics
 from suite.config import KINDS, Sizes, Target
 from suite.session.plan import Slot, alternate
 
@@ -170,6 +171,7 @@ def _note(item: pytest.Item, target: Target) -> None:
     judges = item.get_closest_marker("judges")
     if judges is None:
         return
+    _check_markers(item, target)
     sizes = "-".join(SIZED[name][1].format(params[name]) for name in SIZED if name in params)
     function = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
     ratio = item.get_closest_marker("ratio")
@@ -180,6 +182,36 @@ def _note(item: pytest.Item, target: Target) -> None:
         ratio=Ratio(*ratio.args) if ratio else None,
         claims=_claims(item, target, params),
     )
+
+
+def _check_markers(item: pytest.Item, target: Target) -> None:
+    """Raise UsageError for a marker that names a metric, an arm or a floor that is not there: it would judge nothing."""
+    judged = [str(name) for mark in item.iter_markers("judges") for name in mark.args]
+    ratios = [mark.args[0] for mark in item.iter_markers("ratio") if mark.args]
+    claims = list(item.iter_markers("claims"))
+    named = [("judges", name) for name in judged] + [("ratio", name) for name in ratios]
+    for marker, name in named + [("claims", str(mark.kwargs.get("metric"))) for mark in claims]:
+        try:
+            metrics.require_known([name])
+        except metrics.UnknownMetric as unknown:
+            raise _misused(item, marker, str(unknown)) from None
+        if marker == "judges" and metrics.METRICS[name].better == "neutral":
+            raise _misused(
+                item, marker, f"{name!r} is never judged: it is neither good nor bad when it moves"
+            )
+    for mark in claims:
+        if mark.kwargs["metric"] not in judged:
+            wants = f"{mark.kwargs['metric']!r} is not judged here; name it in judges(...) too"
+            raise _misused(item, "claims", wants)
+        if not hasattr(target, str(mark.kwargs.get("floor"))):
+            raise _misused(item, "claims", f"a target has no floor {mark.kwargs.get('floor')!r}")
+    if not judged:
+        raise _misused(item, "judges", "it names no metric")
+
+
+def _misused(item: pytest.Item, marker: str, what: str) -> pytest.UsageError:
+    where = item.nodeid.partition("[")[0]
+    return pytest.UsageError(f"{where}: @pytest.mark.{marker}: {what}")
 
 
 def _claims(item: pytest.Item, target: Target, params: Mapping[str, Any]) -> dict[str, tuple[float, str]]:

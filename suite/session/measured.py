@@ -25,7 +25,7 @@ class Measured:
         Raises:
             BrokenPromise: the metric is missing, or below the floor; ``otherwise`` says what that means.
         """
-        label = metrics.METRICS[metric].title.lower() if metric in metrics.METRICS else metric
+        label = metrics.METRICS[metric].label
         value = self[metric]
         if value is None:
             raise BrokenPromise(f"{label} unknown: {self.played.reason(metric)}")

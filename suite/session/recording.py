@@ -8,11 +8,11 @@ from statistics import median
 from typing import Any
 
 from suite import metrics
-from suite.gate import DEFAULT_RULES, Counts, Invalid, Launch, Series, speedup
+from suite.gate import Counts, Invalid, Launch, Series, speedup
 from suite.load import Round
 from suite.session.collection import Ratio, SeriesId
 
-STORED = tuple(rule.name for rule in DEFAULT_RULES)
+STORED = tuple(metric.name for metric in metrics.METRICS.values() if metric.stored)
 """The metrics that are kept of each round."""
 
 Facts = dict[str, Any]

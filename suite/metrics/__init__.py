@@ -1,0 +1,44 @@
+"""Timelines to numbers: what every metric is, how it is computed, and whether a round may be believed. Pure functions."""
+
+from suite.metrics.acceptance import NOT_REPORTED, Acceptance, acceptance
+from suite.metrics.formulas import concurrency_achieved
+from suite.metrics.registry import METRICS, Better, Kind, Metric, UnknownMetric, near, require_known
+from suite.metrics.requests import (
+    SLO,
+    arrivals,
+    chunk_gaps_s,
+    e2e_s,
+    meets,
+    token_gaps_s,
+    tpot_s,
+    ttft_s,
+)
+from suite.metrics.rounds import Value, speedup, summarize
+from suite.metrics.validity import Invalid, validity
+
+__all__ = [
+    "METRICS",
+    "NOT_REPORTED",
+    "SLO",
+    "Acceptance",
+    "Better",
+    "Invalid",
+    "Kind",
+    "Metric",
+    "UnknownMetric",
+    "Value",
+    "acceptance",
+    "arrivals",
+    "chunk_gaps_s",
+    "concurrency_achieved",
+    "e2e_s",
+    "meets",
+    "near",
+    "require_known",
+    "speedup",
+    "summarize",
+    "token_gaps_s",
+    "tpot_s",
+    "ttft_s",
+    "validity",
+]

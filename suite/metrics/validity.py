@@ -1,0 +1,132 @@
+"""Why a round is not to be believed: failed requests, early stops, cache hits, a late client, a buffered stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from suite.load.records import FaultKind, RequestRecord, Round
+from suite.metrics.acceptance import acceptance
+
+TOGETHER = 0.4
+"""Share of events that may come on the heels of another before a stream counts as buffered: a server sends one event
+a step, so pairs and larger bursts throughout are made by a buffer between it and us; a reader that is late once in a
+while joins a few."""
+FEW_EVENTS = 4
+"""Answers of fewer events say nothing about how they arrive."""
+ONE_FLUSH = 0.05
+"""Of the mean time between events: what comes closer is one flush, which the network may have cut in two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """A reason not to trust a round: a name to group by, and the evidence in words."""
+
+    name: str
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.evidence}"
+
+
+def validity(
+    round_: Round,
+    *,
+    full_length: bool = True,
+    cached_share_max: float | None = 0.1,
+    draft_tokens: int | None = None,
+) -> list[Invalid]:
+    """Why a round is not to be believed; empty if nothing speaks against it.
+
+    `full_length`: answers were meant to run to max_tokens. `cached_share_max`: the share of prompt tokens that may
+    come from the prefix cache, None for any. `draft_tokens`: the server's resolved speculative_num_draft_tokens; with
+    it proposed = verify steps x (draft tokens - 1) is checked too.
+    """
+    found = _failures(round_)
+    if not round_.requests:
+        found.append(Invalid("no_requests", "the round holds no requests"))
+    if round_.client.saturated:
+        found.append(Invalid("client_saturated", round_.client.reason or "beyond its limits"))
+    if full_length:
+        found += _lengths(round_)
+    if cached_share_max is not None:
+        found += _cache_hits(round_, cached_share_max)
+    found += _buffering(round_.ok)
+    told = acceptance(round_)
+    expected = told.verify_steps * ((draft_tokens or 0) - 1)
+    if draft_tokens is not None and told.requests and told.proposed_drafts != expected:
+        evidence = (
+            f"{told.proposed_drafts} drafts proposed in {told.verify_steps} verify steps, but {draft_tokens} draft "
+            f"tokens a step propose {draft_tokens - 1} each: {expected}"
+        )
+        found.append(Invalid("acceptance_identity", evidence))
+    return found
+
+
+def _buffering(records: Sequence[RequestRecord]) -> list[Invalid]:
+    """Events that come several at once, then silence: something between server and client holds the stream back."""
+    events = bursts = longest = 0
+    silence: list[float] = []
+    for record in records:
+        t_s = record.timeline.t_s
+        if len(t_s) < FEW_EVENTS:
+            continue
+        gaps = np.diff(t_s)
+        starts = np.flatnonzero(gaps > ONE_FLUSH * gaps.mean())
+        sizes = np.diff([0, *(starts + 1), len(t_s)])
+        events, bursts, longest = events + len(t_s), bursts + len(sizes), max(longest, int(sizes.max()))
+        silence.extend(gaps[starts].tolist())
+    if events == bursts or events - bursts < TOGETHER * events:
+        return []
+    pause = f", {1000 * float(np.median(silence)):.3g} ms of silence between them" if silence else ""
+    evidence = (
+        f"{events} events of {len(records)} answers came in {bursts} bursts, up to {longest} at once{pause}: a proxy "
+        "or gateway before the server collects the stream; switch its buffering off (nginx: proxy_buffering off) "
+        "or measure the server directly"
+    )
+    return [Invalid("buffering", evidence)]
+
+
+def _failures(round_: Round) -> list[Invalid]:
+    found = []
+    for kind, count in sorted(round_.faults.items()):
+        first = next(r.fault for r in round_.requests if r.fault is not None and r.fault.kind is kind)
+        name = (
+            str(kind)
+            if kind in (FaultKind.acceptance_identity, FaultKind.usage_missing)
+            else "failed_requests"
+        )
+        found.append(
+            Invalid(name, f"{count} of {len(round_.requests)} requests {kind}; the first: {first.message}")
+        )
+    return found
+
+
+def _lengths(round_: Round) -> list[Invalid]:
+    counted = [r for r in round_.ok if r.completion_tokens is not None]
+    early = [r for r in counted if (r.completion_tokens or 0) < r.max_tokens * len(r.finish_reasons)]
+    if early:
+        shortest = min(early, key=lambda r: r.completion_tokens or 0)
+        evidence = (
+            f"{len(early)} of {len(counted)} answers ended before max_tokens, the shortest ({shortest.prompt}) after "
+            f"{shortest.completion_tokens} of {shortest.max_tokens} tokens, finish_reason {shortest.finish_reason!r}"
+        )
+        return [Invalid("early_stop", evidence)]
+    lengths = sorted({r.completion_tokens or 0 for r in counted})
+    if len(lengths) > 1:
+        return [
+            Invalid("unequal_output_lengths", f"answers of {lengths[0]} to {lengths[-1]} tokens in one round")
+        ]
+    return []
+
+
+def _cache_hits(round_: Round, share_max: float) -> list[Invalid]:
+    known = [r for r in round_.ok if r.cached_tokens is not None]
+    cached = sum(r.cached_tokens or 0 for r in known)
+    prompt = sum(r.prompt_tokens or 0 for r in known)
+    if prompt and cached > share_max * prompt:
+        evidence = f"{cached} of {prompt} prompt tokens came from the prefix cache ({cached / prompt:.0%})"
+        return [Invalid("cached_prompt_tokens", f"{evidence}; at most {share_max:.0%} expected")]
+    return []
