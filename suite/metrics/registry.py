@@ -238,8 +238,9 @@ def require_known(names: Iterable[str]) -> None:
 
 def near(name: str) -> str:
     """`did you mean 'tpot_s'?`, or the names there are."""
-    close = difflib.get_close_matches(name, METRICS, 3, cutoff=0.5)
-    close += [known for known in METRICS if name in known and known not in close]
+    asked = name.lower()
+    close = [known for known in METRICS if asked and asked in known]
+    close += [n for n in difflib.get_close_matches(asked, METRICS, 3, cutoff=0.5) if n not in close]
     if close:
         return f"did you mean {' or '.join(repr(known) for known in close[:3])}?"
     return f"known: {', '.join(METRICS)}"
