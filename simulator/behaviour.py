@@ -42,6 +42,8 @@ class Behaviour:
     throttle_after_s: float = float(NEVER)
 
     # drafts
+    rounding: int = 0
+    """Which build it is, of those that are as good and round otherwise: greedy answers part, nothing is worse."""
     acceptance_loss: float = 0.0
     """How much shorter the acceptance length is, a fraction of it."""
     draft_dead: bool = False

@@ -76,6 +76,8 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("draft-dead", "", "", "no draft is ever accepted: acceptance length 1.0", lambda b, _: replace(b, draft_dead=True)),
     Fault("draft-partial", "loss", "0.12", "draft loaded without part of its weights: acceptance length shorter by this fraction",
           lambda b, v: replace(b, acceptance_loss=_number(v))),
+    Fault("other-rounding", "build", "1", "no fault: another build that rounds otherwise; greedy answers part, acceptance moves, nothing is worse",
+          lambda b, v: replace(b, rounding=_count(v))),
     Fault("acceptance-drop", "loss", "0.3", "acceptance length shorter by this fraction, answers unchanged",
           lambda b, v: replace(b, acceptance_loss=_number(v))),
     Fault("draft-cost", "factor", "2.8", "drafting costs this many times as much: acceptance fine, no speed-up",

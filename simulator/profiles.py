@@ -38,7 +38,6 @@ class Profile:
     round_noise_cv: float
     """Spread of one round's speed, a fraction (see `noise.py`)."""
     launch_effect_cv: float
-    acceptance_launch_cv: float
     gpu_memory_gb: float
     weights_gb: float
     draft_gb: float

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from random import Random
 
 from simulator import backends, gpu_state, logs
-from simulator.acceptance import Agreement, ForcedAgreement, factor_for_loss, temperature_factor
+from simulator.acceptance import (
+    Agreement,
+    Difficulty,
+    ForcedAgreement,
+    factor_for_loss,
+    temperature_factor,
+)
 from simulator.answers import Answer
 from simulator.arguments import Arguments
 from simulator.behaviour import Behaviour
@@ -76,8 +82,6 @@ class Service:
         self.telemetry = Telemetry(self.scheduler, resolved, odd)
         self.engine = Engine(self.scheduler, self.telemetry.on_step)
         self._random = Random(own.seed)
-        spread = profile.acceptance_launch_cv
-        self._launch_acceptance = 1.0 + (self._random.gauss(0.0, spread) if spread else 0.0)
         self._requests = 0
         self._running: asyncio.Task[None] | None = None
 
@@ -170,6 +174,7 @@ class Service:
             schema=sampling.schema,
             eos_token_id=self.checkpoint.eos_token_id,
             garbage=odd.garbage == "all" or (odd.garbage == "mtp" and speculating),
+            build=odd.rounding,
         )
         if odd.early_stop:
             answer.cut(int(odd.early_stop * limit))
@@ -199,15 +204,15 @@ class Service:
         if self.resolved.forced_acceptance is not None:
             return ForcedAgreement(answer.seed, self.resolved.forced_acceptance, steps)
         odd = self.behaviour
-        factor = self._launch_acceptance * temperature_factor(sampling.temperature)
+        factor = temperature_factor(sampling.temperature)
         if odd.acceptance_loss:
             factor *= factor_for_loss(answer.kind, steps, odd.acceptance_loss)
         own_draft = self.resolved.settings["speculative_draft_model_path"] is None
-        dead = odd.draft_dead or (own_draft and not self.checkpoint.mtp_tensors)
-        natural_end = 0 if odd.garbage else answer.natural_end
-        if dead:
-            return Agreement(answer.theme, answer.kind, steps, 0.0, None)
-        return Agreement(answer.theme, answer.kind, steps, factor, natural_end, answer.seed)
+        if odd.draft_dead or (own_draft and not self.checkpoint.mtp_tensors):
+            factor = 0.0
+        natural_end = None if factor == 0.0 else 0 if odd.garbage else answer.natural_end
+        difficulty = Difficulty(answer.theme, answer.seed, answer.parts_at, answer.build)
+        return Agreement(difficulty, answer.kind, steps, factor, natural_end)
 
     def _end_if_due(self) -> None:
         """Faults that end the server: as SGLang does it, the parent kills itself when a child has died."""

@@ -10,7 +10,9 @@ import re
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,12 +143,27 @@ def test_throttling_sets_in_when_told() -> None:
 # served
 
 
+def _asked(server: Server, question: str, tokens: int = 300) -> dict[str, Any]:
+    return server.chat(question, max_tokens=tokens, ignore_eos=True, return_spec_tokens_details=True)
+
+
 def _details(
     server: Server, question: str = "Write a python function.", tokens: int = 300
 ) -> dict[str, object] | None:
-    answer = server.chat(question, max_tokens=tokens, ignore_eos=True, return_spec_tokens_details=True)
+    answer = _asked(server, question, tokens)
     extension = answer.get("sglext")
     return extension["spec_tokens_details"] if extension else None
+
+
+def _length_over(server: Server, questions: list[str]) -> float:
+    """Acceptance length over many prompts, asked at once: of one alone it says little."""
+    with ThreadPoolExecutor(16) as pool:
+        found = [d for d in pool.map(lambda question: _details(server, question), questions) if d is not None]
+    assert len(found) == len(questions)
+    correct, verified = (
+        sum(d[f"spec_{name}"] for d in found) for name in ("num_correct_drafts", "verify_ct")
+    )  # type: ignore[misc]
+    return 1 + correct / verified
 
 
 def _length(server: Server, question: str = "Write a python function.") -> float:
@@ -176,13 +193,29 @@ def test_acceptance_faults(tmp_path) -> None:
     lengths = {}
     for name in ("", "draft-dead", "draft-partial", "acceptance-drop=0.3"):
         with serving(tmp_path / "log", *NEXTN, "--simulator-seed", "1", "--fault", name) as server:
-            lengths[name] = _length(server)
+            lengths[name] = _length_over(server, [f"Write a python function, number {n}." for n in range(32)])
             assert server.chat("What is 17+25?")["choices"][0]["message"]["content"] == "42"
     healthy = lengths[""]
-    assert healthy > 3.2
+    assert healthy == pytest.approx(3.385, rel=0.04)  # 32 prompts, 6 % from one to the next
     assert lengths["draft-dead"] == 1.0
     assert lengths["draft-partial"] / healthy == pytest.approx(0.88, abs=0.015)
     assert lengths["acceptance-drop=0.3"] / healthy == pytest.approx(0.7, abs=0.015)
+
+
+def test_another_build_of_the_same_quality_answers_otherwise(tmp_path) -> None:
+    questions = [f"Write a python function, number {n}." for n in range(8)]
+    texts, steps = {}, {}
+    for name in ("", "other-rounding", "other-rounding=1", "other-rounding=2"):
+        with serving(tmp_path / "log", *NEXTN, "--fault", name) as server:
+            answers = [_asked(server, question) for question in questions]
+            texts[name] = [str(a["choices"][0]["message"]) for a in answers]
+            steps[name] = [a["sglext"]["spec_tokens_details"]["spec_verify_ct"] for a in answers]
+            assert server.chat("What is 17+25?")["choices"][0]["message"]["content"] == "42"
+    assert texts["other-rounding"] == texts["other-rounding=1"], "one build answers the same in every launch"
+    assert steps["other-rounding"] == steps["other-rounding=1"]
+    for one, other in (("", "other-rounding"), ("other-rounding", "other-rounding=2")):
+        assert sum(a != b for a, b in zip(texts[one], texts[other], strict=True)) >= 5
+        assert steps[one] != steps[other]
 
 
 def test_a_headless_draft_starts_and_is_dead(tmp_path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simulator import profiles, prompts
-from simulator.acceptance import Agreement
+from simulator.acceptance import Agreement, Difficulty
 from simulator.answers import Answer
 from simulator.behaviour import Behaviour
 from simulator.hardware import Hardware, Speculation
@@ -71,7 +71,7 @@ def sequence(
     prompt = prompts.from_text(text)
     answer = Answer(prompt)
     steps = scheduler.hardware.speculation.steps if scheduler.hardware.speculation else 0
-    drafts = Agreement(answer.seed, answer.kind, steps, factor, answer.natural_end)
+    drafts = Agreement(Difficulty(answer.theme, answer.seed), answer.kind, steps, factor, answer.natural_end)
     histogram = [0] * (steps + 1) if steps else []
     return Sequence(
         f"r{index}", 0, prompt, answer, drafts, tokens, ignore_eos=ignore_eos, histogram=histogram
