@@ -79,11 +79,16 @@ class SystemdLaunch(_Table):
 
 
 class AttachLaunch(_Table):
-    """Measure a server that somebody else runs: nothing is launched, everything is inspected."""
+    """Measure a server that somebody else runs: nothing is launched, everything is inspected.
+
+    Keys are named by the variables that hold them. A server with ``--admin-api-key`` takes only that key for
+    ``/flush_cache``.
+    """
 
     kind: Literal["attach"]
     url: str
     api_key_env: str | None = None
+    admin_api_key_env: str | None = None
 
 
 Launch: TypeAlias = Annotated[

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
 
+from suite.foreign import one_line
 from suite.load.endpoint import Endpoint
 from suite.load.records import LoadError
+from suite.sglang import http
+from suite.sglang.errors import ServerError
 
 
 def flush(endpoint: Endpoint, timeout_s: float = 30.0) -> None:
     """POST /flush_cache until it is done. SGLang answers 400 while requests are running or waiting.
 
-    Raises LoadError if it stays busy for `timeout_s`, cannot be reached, or knows no such path.
+    Raises LoadError if it stays busy for `timeout_s`, cannot be reached, refuses the key, or knows no such path.
     """
     url = f"{endpoint.root_url}/flush_cache"
-    headers = dict(endpoint.headers)
-    if endpoint.api_key:
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+    key = endpoint.admin_api_key or endpoint.api_key
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, b"", headers), timeout=timeout_s):
-                return
-        except urllib.error.HTTPError as error:
-            with error:
-                said = error.read().decode("utf-8", "replace").strip()[:300]
-            if error.code != 400:
-                hint = (
-                    " Is this an SGLang server? Without it, play with unique prefixes."
-                    if error.code == 404
-                    else ""
-                )
-                raise LoadError(f"POST {url} answered {error.code}: {said}{hint}") from None
-            if time.monotonic() > deadline:
-                raise LoadError(
-                    f"{url} refused for {timeout_s:g} s, the server never became idle: {said}"
-                ) from None
-        except OSError as error:
-            raise LoadError(f"cannot reach {url} to flush the prefix cache: {error}") from None
+            answer = http.ask(
+                url, method="POST", body=b"", headers=endpoint.headers, api_key=key, timeout_s=timeout_s
+            )
+        except ServerError as error:
+            raise LoadError(f"cannot reach the server to flush the prefix cache: {error}") from None
+        if answer.status == 200:
+            return
+        said = one_line(answer.body)
+        if answer.status != 400:
+            raise LoadError(f"POST {url} answered {answer.status}: {said}{_HINTS.get(answer.status, '')}")
+        if time.monotonic() > deadline:
+            raise LoadError(f"{url} refused for {timeout_s:g} s, the server never became idle: {said}")
         time.sleep(0.05)
+
+
+_ADMIN = (
+    " A server with --admin-api-key takes only that key here: name the variable that holds it as admin_api_key_env"
+    " in the target's launch table."
+)
+_HINTS = {
+    401: _ADMIN,
+    403: _ADMIN,
+    404: " Is this an SGLang server? Without it, play with unique prefixes.",
+}

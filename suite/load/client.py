@@ -14,6 +14,9 @@ from suite.load.endpoint import Endpoint, Sampling
 from suite.load.records import Fault, FaultKind, LoadError
 from suite.load.transport import StampingTransport
 from suite.load.workloads import Prompt
+from suite.redact import reveal
+from suite.sglang import http as sglang_http
+from suite.sglang.errors import ServerError, ServerUnreachable
 
 _CONNECT_TIMEOUT_S = 10.0
 
@@ -32,10 +35,11 @@ class Client:
         else:
             # max_connections: aiohttp reads 0 as no limit, and None would leave it at its default of 100
             limits = httpx2.Limits(max_connections=0, keepalive_expiry=2.0)
-            http = _PublicClient(timeout=timeout, limits=limits, follow_redirects=False)
+            proxied = sglang_http.proxy_for(endpoint.root_url) is not None
+            http = _PublicClient(timeout=timeout, limits=limits, follow_redirects=False, trust_env=proxied)
         self._openai = openai.AsyncOpenAI(
             base_url=endpoint.v1_url,
-            api_key=endpoint.api_key or "none",
+            api_key=reveal(endpoint.api_key) if endpoint.api_key else "none",
             max_retries=0,
             http_client=http,
             default_headers={"Accept-Encoding": "identity", **endpoint.headers},
@@ -59,14 +63,22 @@ class Client:
         """The id of the server's first model; LoadError if the server cannot be asked or has none."""
         where = f"{self.endpoint.v1_url}/models"
         try:
-            page = await self._openai.models.list(timeout=_CONNECT_TIMEOUT_S)
-        except openai.APIConnectionError as error:
-            raise LoadError(f"no server answers at {where}: {_connection_fault(error).message}") from None
-        except openai.APIStatusError as error:
-            raise LoadError(f"{where} answered {error.status_code}: {_server_message(error)}") from None
-        if not page.data:
+            page = await asyncio.to_thread(
+                sglang_http.get_json,
+                where,
+                api_key=self.endpoint.api_key,
+                headers=self.endpoint.headers,
+                timeout_s=_CONNECT_TIMEOUT_S,
+            )
+        except ServerUnreachable as error:
+            raise LoadError(f"no server answers at {error}") from None
+        except ServerError as error:
+            raise LoadError(str(error)) from None
+        models = page.get("data") if isinstance(page, dict) else None
+        first = models[0] if isinstance(models, list) and models else None
+        if not isinstance(first, dict) or not isinstance(first.get("id"), str):
             raise LoadError(f"{where} lists no model; name one (--model)")
-        return page.data[0].id
+        return str(first["id"])
 
     async def ask(
         self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int, ticket: Ticket

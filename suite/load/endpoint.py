@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from suite.foreign import one_line
 from suite.load.reading import AVAILABLE
 from suite.load.records import LoadError
+from suite.redact import Secret
+from suite.sglang import http
 
 TransportName = Literal["auto", "stamping", "public"]
 
@@ -21,24 +23,33 @@ class Endpoint:
     `base_url` with or without the `/v1` that the API lives under. `model` None asks the server for its first model.
     `transport` is the one switch for how bytes arrive: "stamping" is this package's own (Linux, plain http, no proxy),
     "public" the openai package's aiohttp transport (TLS, proxies, anything), "auto" the first where it can be used.
+    `admin_api_key` is what a server with --admin-api-key takes for /flush_cache, and nowhere else.
     """
 
     base_url: str
     model: str | None = None
-    api_key: str | None = field(default=None, repr=False)
+    api_key: Secret | str | None = field(default=None, repr=False)
+    admin_api_key: Secret | str | None = field(default=None, repr=False)
     api: Literal["chat", "completions"] = "chat"
     transport: TransportName = "auto"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if "@" in self.base_url:
+        for name in ("api_key", "admin_api_key"):
+            if isinstance(key := getattr(self, name), str):
+                object.__setattr__(self, name, Secret(key))
+        try:
+            parts = urlsplit(self.base_url)
+            _ = parts.port
+        except ValueError as error:
+            raise LoadError(f"{one_line(self.base_url)!r} is no server's address: {error}") from None
+        if "@" in parts.netloc:
             raise LoadError(
                 "credentials do not belong into a server's address: give them as api_key or as a header"
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise LoadError(
-                f"{self.base_url!r} is no server's address; expected something like http://127.0.0.1:30000"
+                f"{one_line(self.base_url)!r} is no server's address; expected something like http://127.0.0.1:30000"
             )
         if self.transport == "stamping" and not (AVAILABLE and parts.scheme == "http"):
             raise LoadError('transport "stamping" is for plain http on Linux only; use "auto" or "public"')
@@ -57,13 +68,10 @@ class Endpoint:
     def uses_stamping(self) -> bool:
         """Whether bytes arrive through the stamping transport."""
         if self.transport == "auto":
-            return AVAILABLE and urlsplit(self.base_url).scheme == "http" and not self._behind_proxy()
+            return (
+                AVAILABLE and urlsplit(self.base_url).scheme == "http" and not http.proxy_for(self.base_url)
+            )
         return self.transport == "stamping"
-
-    def _behind_proxy(self) -> bool:
-        host = urlsplit(self.base_url).hostname or ""
-        proxies = urllib.request.getproxies()
-        return bool(proxies.get("http") or proxies.get("all")) and not urllib.request.proxy_bypass(host)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from suite.hosts import Host
 from suite.probes.remote import run_script
+from suite.redact import is_secret
 from suite.sglang.errors import InstallationError, ProbeHostError
-from suite.sglang.flags import SECRET_FLAGS, Flags
+from suite.sglang.flags import Flags
 from suite.sglang.server.info import Speculation, flatten
 
 Python = str | Sequence[str]
@@ -211,7 +212,7 @@ def resolve_all(
     timeout_s: float = 180.0,
 ) -> list[Resolved | Refused | CannotResolve]:
     """As :func:`resolve`, of several command lines: SGLang, slow to import, is imported once."""
-    open_lines = [Flags({k: v for k, v in flags.items() if k not in SECRET_FLAGS}).argv() for flags in lines]
+    open_lines = [Flags({k: v for k, v in flags.items() if not is_secret(k)}).argv() for flags in lines]
     arguments = [module, json.dumps(open_lines)]
     try:
         found = run_script(host, python, ["resolve_flags"], arguments, timeout_s=timeout_s, env=env, cwd=cwd)

@@ -13,10 +13,13 @@ from typing import Any
 
 from suite import config
 from suite.hosts import Host, open_host
+from suite.redact import Secret
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
-from suite.servers.health import describe, get, get_json
+from suite.servers.health import get_json
 from suite.servers.server import Server
 from suite.servers.supervisor_client import Supervisor, host_python
+from suite.sglang import errors as wire
+from suite.sglang import http
 from suite.sglang.flags import Flags, FlagValue, parse_argv
 
 MTP_NAMES = frozenset({"NEXTN", "EAGLE", "FROZEN_KV_MTP"})
@@ -49,7 +52,8 @@ class AttachLauncher:
 
     def __enter__(self) -> AttachLauncher:
         self._url = _parsed(self._launch.url)
-        self._api_key = self._read_api_key()
+        self._api_key = self._read_key("api_key_env", self._launch.api_key_env)
+        self._admin_api_key = self._read_key("admin_api_key_env", self._launch.admin_api_key_env)
         with ExitStack() as stack:
             self._host: Host = stack.enter_context(open_host(self._suite.host(self.target.host)))
             supervisor = Supervisor(self._host, lambda text: None, self._say)
@@ -93,20 +97,20 @@ class AttachLauncher:
             env={},
             command=tuple(_launch_flags(info).shown()),
             api_key=self._api_key,
+            admin_api_key=self._admin_api_key,
             _check=self._check,
         )
 
-    def _read_api_key(self) -> str | None:
-        name = self._launch.api_key_env
+    def _read_key(self, setting: str, name: str | None) -> Secret | None:
         if name is None:
             return None
         key = os.environ.get(name)
         if not key:
             raise config.ConfigError(
-                f"{self._suite.path}: [targets.{self.target.name}.launch] api_key_env = {name!r}, "
+                f"{self._suite.path}: [targets.{self.target.name}.launch] {setting} = {name!r}, "
                 "and that variable is not set here"
             )
-        return key
+        return Secret(key)
 
     def _reached(self) -> str:
         if self._host.is_local:
@@ -121,18 +125,18 @@ class AttachLauncher:
         except NotSGLang:
             # 0.5.9 knows only the older name
             return get_json(self._base_url, "/get_server_info", self._api_key)
-        except OSError as error:
+        except wire.ServerError as error:
             raise LaunchFailed(
-                f"no server answers at {self._launch.url}: {describe(error)}",
+                f"no server answers at {error}",
                 "Start it, or check address, port and (for another machine) host in [targets.NAME].",
             ) from None
 
     def _check(self) -> None:
         try:
-            get(self._base_url, "/health", self._api_key, 20.0)
-        except OSError as error:
+            http.ask(f"{self._base_url}/health", api_key=self._api_key, timeout_s=20.0)
+        except wire.ServerError as error:
             raise ServerDied(
-                f"the server at {self._launch.url} answers no more: {describe(error)}",
+                f"the server at {self._launch.url} answers no more: {error}",
                 "It is not ours: see its own log.",
             ) from None
 

@@ -12,6 +12,7 @@ from types import TracebackType
 
 from suite import config, redact
 from suite.hosts import Host, HostError, open_host
+from suite.redact import Secret
 from suite.servers import locks
 from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError
 from suite.servers.health import ReadyWatch
@@ -114,7 +115,10 @@ class Launcher:
             self._launch(node, rank, arm, placed, env)
         first = self.nodes[0]
         base_url = _base_url(first.host, self.target.bind, ports[0])
-        api_key = str(flags["api-key"]) if "api-key" in flags else None
+        api_key, admin_key = (
+            redact.Secret(str(flags[name])) if name in flags else None
+            for name in ("api-key", "admin-api-key")
+        )
         self._await_ready(arm, base_url, api_key, begun)
         self._check_owner(first, ports[0])
         assert first.log is not None
@@ -127,6 +131,7 @@ class Launcher:
             env=redact.environment(env),
             command=tuple(first.plan.shown),
             api_key=api_key,
+            admin_api_key=admin_key,
             pid=None if first.plan.kill else first.pid,
             log_path=first.log.path,
             ready_s=time.monotonic() - begun,
@@ -195,7 +200,7 @@ class Launcher:
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
         node.launch(asked.token, self._ways[rank].plan(asked), log, where)
 
-    def _await_ready(self, arm: config.Arm, base_url: str, api_key: str | None, begun: float) -> None:
+    def _await_ready(self, arm: config.Arm, base_url: str, api_key: Secret | None, begun: float) -> None:
         watch = ReadyWatch(base_url, api_key)
         said = self._say_progress(arm, ("", 0.0))
         try:

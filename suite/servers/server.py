@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.redact import Secret
 from suite.sglang.flags import Flags
 
 
@@ -34,7 +35,8 @@ class Server:
     flags: Flags
     env: Mapping[str, str]
     command: tuple[str, ...] = ()
-    api_key: str | None = None
+    api_key: Secret | None = None
+    admin_api_key: Secret | None = None
     pid: int | None = None
     log_path: Path | None = None
     ready_s: float | None = None

@@ -59,7 +59,11 @@ class Served:
     @cached_property
     def endpoint(self) -> Endpoint:
         """Where requests go; the model is the one the server names first."""
-        return Endpoint(base_url=self.server.base_url, api_key=self.server.api_key)
+        return Endpoint(
+            base_url=self.server.base_url,
+            api_key=self.server.api_key,
+            admin_api_key=self.server.admin_api_key,
+        )
 
     @property
     def asks_for_speculation(self) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from suite.redact import MASK, is_secret, scrub
+
 FlagValue: TypeAlias = str | int | float | bool | tuple[str | int | float, ...]
 """``True`` is a bare switch; a tuple is a flag followed by several values."""
 
@@ -26,11 +28,6 @@ ALIASES: Mapping[str, str] = {
     "speculative-draft-model": "speculative-draft-model-path",
 }
 """Second names that SGLang's argparse gives the same flag (``sglang/srt/server_args.py``, 0.5.9 to 0.5.23)."""
-
-SECRET_FLAGS = frozenset({"api-key", "admin-api-key", "ssl-keyfile-password"})
-"""Flags whose value is never shown."""
-
-MASK = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +141,24 @@ class Flags(Mapping[str, FlagValue]):
 
     def masked(self) -> Flags:
         """These flags with the value of every secret replaced by ``***``."""
-        return Flags({name: MASK if name in SECRET_FLAGS else value for name, value in self._values.items()})
+        return Flags({name: _masked(name, value) for name, value in self._values.items()})
 
     def secrets(self) -> tuple[str, ...]:
         """The secret values among these flags, so that other texts can be scrubbed of them."""
-        return tuple(str(value) for name, value in self._values.items() if name in SECRET_FLAGS)
+        return tuple(
+            str(part)
+            for name, value in self._values.items()
+            if value is not True and is_secret(name)
+            for part in (value if isinstance(value, tuple) else (value,))
+        )
+
+
+def _masked(name: str, value: FlagValue) -> FlagValue:
+    if value is not True and is_secret(name):
+        return MASK
+    if isinstance(value, tuple):
+        return tuple(scrub(part) if isinstance(part, str) else part for part in value)
+    return scrub(value) if isinstance(value, str) else value
 
 
 def _words(name: str, value: FlagValue) -> list[str]:

@@ -391,7 +391,7 @@ def test_nothing_there_is_refused_and_https_to_http_is_tls() -> None:
         port = free.getsockname()[1]
     with pytest.raises(errors.ServerUnreachable, match="refused"):
         server_probe.read(f"http://127.0.0.1:{port}")
-    with answering({}) as asked, pytest.raises(errors.ServerTLSError, match="http rather than https"):
+    with answering({}) as asked, pytest.raises(errors.ServerTLSError, match="http:// rather than https"):
         server_probe.read(asked.url.replace("http:", "https:"), timeout_s=5)
 
 

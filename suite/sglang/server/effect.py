@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from suite.redact import is_secret
 from suite.sglang import names
-from suite.sglang.flags import SECRET_FLAGS, Flags, FlagValue
+from suite.sglang.flags import Flags, FlagValue
 from suite.sglang.server.info import ServerInfo
 
 ALGORITHM_ALIASES: dict[str, tuple[str, ...]] = {
@@ -17,7 +18,7 @@ ALGORITHM_ALIASES: dict[str, tuple[str, ...]] = {
 }
 """What ``--speculative-algorithm`` may resolve to: FROZEN_KV_MTP with a Gemma 4 assistant draft."""
 
-_ELSEWHERE = SECRET_FLAGS | {"port", "host", "config", "model-path", "tokenizer-path", "served-model-name"}
+_ELSEWHERE = frozenset({"port", "host", "config", "model-path", "tokenizer-path", "served-model-name"})
 """Proved by talking to the server at all, secret, or rewritten to a place on its disk."""
 
 _OFF = (None, False, "", "none", "NONE", "null")
@@ -54,7 +55,7 @@ def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, Difference
     """Each finding, and whether it is a failure."""
     for flag, value in asked.items():
         whole = _whole(flag, info)
-        if whole in _ELSEWHERE:
+        if whole in _ELSEWHERE or is_secret(whole):
             continue
         if whole.startswith("speculative-"):
             finding = _speculative(whole, value, info)

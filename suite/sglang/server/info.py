@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from suite import redact
+from suite.redact import Secret
 from suite.sglang import http
 from suite.sglang.errors import NotSGLang
-from suite.sglang.flags import MASK
 from suite.sglang.server import settings
 
 _NOT_SETTINGS = frozenset(
@@ -121,7 +120,7 @@ class ServerInfo:
         return usage if isinstance(usage, dict) else {}
 
 
-def read(base_url: str, api_key: str | None = None, timeout_s: float = 30.0) -> ServerInfo:
+def read(base_url: str, api_key: Secret | str | None = None, timeout_s: float = 30.0) -> ServerInfo:
     """Ask the server at ``base_url`` (with or without ``/v1``) what it is.
 
     Raises:
@@ -131,7 +130,7 @@ def read(base_url: str, api_key: str | None = None, timeout_s: float = 30.0) -> 
     for path in ("/server_info", "/get_server_info"):
         text = http.get(base + path, api_key=api_key, timeout_s=timeout_s)
         if text is not None:
-            return parse(text, base + path, secrets=(api_key,) if api_key else ())
+            return parse(text, base + path, secrets=(redact.reveal(api_key),) if api_key else ())
     raise NotSGLang(
         f"{base}: neither /server_info nor /get_server_info is there (404): not an SGLang server, or not its root"
     )
@@ -148,16 +147,11 @@ def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
     Raises:
         NotSGLang: not JSON (a proxy's HTML page at 200, say), or without a version.
     """
-    try:
-        data = json.loads(text)
-    except ValueError:
-        looks = "an HTML page" if text.lstrip()[:1] == "<" else "no JSON"
-        raise NotSGLang(
-            f"{url}: the answer is {looks}, so this is no SGLang server (a proxy, perhaps); it begins: {text[:80]!r}"
-        ) from None
+    data = http.parsed(text, url)
     if not isinstance(data, dict) or not isinstance(data.get("version"), str):
         raise NotSGLang(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'version'")
-    data = _masked(data, secrets)
+    redact.learn(*secrets)
+    data = redact.masked(data)
     states = data.get("internal_states")
     states = tuple(s for s in states if isinstance(s, dict)) if isinstance(states, list) else ()
     arguments = {key: value for key, value in data.items() if key not in _NOT_SETTINGS}
@@ -183,20 +177,3 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
-
-
-_SECRET_SETTING = re.compile(r"(^|_)(api_key|password|secret)($|_)|watermark_key|keyfile_password")
-_SECRET_ARGUMENT = re.compile(r"(--(?:admin-)?api-key|--ssl-keyfile-password)([= ])(\S+)")
-
-
-def _masked(value: Any, secrets: tuple[str, ...], key: str = "") -> Any:
-    """``value`` with secrets by name, by occurrence and on the launch command replaced by ``***``."""
-    if isinstance(value, dict):
-        return {name: _masked(item, secrets, str(name)) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item, secrets, key) for item in value]
-    if isinstance(value, str):
-        if value and _SECRET_SETTING.search(key):
-            return MASK
-        return redact.scrub(_SECRET_ARGUMENT.sub(rf"\1\2{MASK}", value), secrets)
-    return value

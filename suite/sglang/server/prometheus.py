@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from suite.redact import Secret
 from suite.sglang import http, names
 from suite.sglang.errors import MetricsDisabled, NotSGLang
 from suite.sglang.server.info import root
@@ -57,7 +58,7 @@ class Counters:
 
 
 def counters(
-    base_url: str, version: str | None = None, api_key: str | None = None, timeout_s: float = 30.0
+    base_url: str, version: str | None = None, api_key: Secret | str | None = None, timeout_s: float = 30.0
 ) -> Counters:
     """Read /metrics of the server at ``base_url``; ``version`` says which names to expect.
 

@@ -1,0 +1,56 @@
+"""What was tried and what it ended as, in docs/reliability.md: checked line by line, or rewritten.
+
+``REWRITE_SCOREBOARD=1 pytest tests -k hostile`` rewrites the tables of the doors that it ran.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+REWRITE = bool(os.environ.get("REWRITE_SCOREBOARD"))
+
+_lines: dict[str, dict[str, str]] = {}
+
+
+def _mark(door: str) -> tuple[str, str]:
+    return f"<!-- tried: {door} -->", "<!-- end -->"
+
+
+def table(door: str, lines: dict[str, str]) -> str:
+    """The table of one door as it stands in the page."""
+    begin, end = _mark(door)
+    rows = "".join(f"| {tried} | {ends} |\n" for tried, ends in sorted(lines.items()))
+    return f"{begin}\n| tried | ends as |\n|---|---|\n{rows}{end}"
+
+
+@pytest.fixture
+def ends_as(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str, str], None]]:
+    """``ends_as(door, tried, end)``: to be called once a test has seen that it does."""
+    noted: list[tuple[str, str, str]] = []
+    yield lambda door, tried, end: noted.append((door, tried, end))
+    for door, tried, end in noted:
+        _lines.setdefault(door, {})[tried] = end
+        if not REWRITE:
+            assert f"| {tried} | {end} |\n" in PAGE.read_text(encoding="utf-8"), (
+                f"docs/reliability.md does not say so: {tried} | {end}; "
+                "run REWRITE_SCOREBOARD=1 pytest tests -k hostile"
+            )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not REWRITE or session.testsfailed:
+        return
+    text = PAGE.read_text(encoding="utf-8")
+    for door, lines in sorted(_lines.items()):
+        begin, end = _mark(door)
+        if begin in text:
+            before, _, rest = text.partition(begin)
+            text = before + table(door, lines) + rest.partition(end)[2]
+        else:
+            text = f"{text.rstrip()}\n\n### {door}\n\n{table(door, lines)}\n"
+    PAGE.write_text(text, encoding="utf-8")
