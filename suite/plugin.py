@@ -121,7 +121,7 @@ class PerfPlugin:
 
     @cached_property
     def files(self) -> Files:
-        return Files(self.settings.suite, self.run.target, lambda: self.run.surroundings.host)
+        return Files(lambda: self.run.runtime)
 
     def facts(self, served: Served) -> dict[str, Any]:
         """The subject of what is measured on a server: all that an upgrade may change."""
@@ -261,7 +261,9 @@ class PerfPlugin:
         directory = self.config.getoption("allure_report_dir", default=None)
         if directory:
             judgement = None if self.recording.empty else self.judge.judgement()
-            allure_files.write_run(Path(directory), run, judgement, run.surroundings.subject())
+            allure_files.write_run(
+                Path(directory), run, judgement, {**run.build.subject({}), **run.surroundings.subject()}
+            )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for line in self.tables.lines():

@@ -52,7 +52,12 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What is installed. ``beside`` are the versions of the packages that change with an upgrade."""
+    """What is installed.
+
+    ``beside`` are the versions of the packages that SGLang requires and of those that change speed or answers.
+    ``code_hash`` is of the package's files, so that a patched file is another build. Of a checkout, ``commit`` is git's
+    HEAD, ``described`` its place between tags, and ``changed`` the files that differ from it.
+    """
 
     root: str
     version: str
@@ -62,13 +67,37 @@ class Installation:
     plugins: tuple[Plugin, ...] = ()
     customized: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    code_hash: str | None = None
+    described: str | None = None
+    changed: tuple[str, ...] | None = None
+    cuda: str | None = None
 
     def subject(self) -> dict[str, str]:
         """Versions by name, for the subject of a measurement."""
         kernels = {"sglang-kernel": "sgl-kernel", "flashinfer-python": "flashinfer"}
         named = {kernels.get(name, name): version for name, version in self.beside.items()}
-        commit = {"commit": self.commit} if self.commit else {}
-        return {"sglang": self.version, **commit, "python": self.python, **named}
+        code = {
+            "commit": self.commit,
+            "described": self.described,
+            "changed_files": _listed(self.changed),
+            "code": self.code_hash[:HASH_SHOWN] if self.code_hash else None,
+            "cuda": self.cuda,
+        }
+        told = {name: value for name, value in code.items() if value is not None}
+        return {"sglang": self.version, **told, "python": self.python, **named}
+
+
+HASH_SHOWN = 16
+"""Characters of a hash that tell two builds apart for people and files."""
+CHANGED_SHOWN = 5
+
+
+def _listed(changed: tuple[str, ...] | None) -> str | None:
+    """``none``, or how many files of a checkout were changed and the first of them; ``None`` without a checkout."""
+    if changed is None:
+        return None
+    more = len(changed) - CHANGED_SHOWN
+    return ", ".join(changed[:CHANGED_SHOWN]) + (f" and {more} more" if more > 0 else "") or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +170,7 @@ def look(
         InstallationError: there is none.
         ProbeHostError: the interpreter could not be run.
     """
-    found = run_script(host, python, ["installed"], [path] if path else [], env=env, cwd=cwd)
+    found = run_script(host, python, ["code_identity", "installed"], [path] if path else [], env=env, cwd=cwd)
     if found["root"] is None:
         where = path or f"{found['executable']} (Python {found['python']})"
         raise InstallationError(
@@ -156,7 +185,32 @@ def look(
         plugins=tuple(Plugin(**plugin) for plugin in found.get("plugins", [])),
         customized=tuple(found.get("customized", [])),
         environment=found.get("environment", {}),
+        code_hash=found.get("hash"),
+        described=found.get("described"),
+        changed=tuple(found["changed"]) if "changed" in found else None,
+        cuda=found.get("cuda"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Who listens on a port: with ``interpreter`` and ``environment`` its SGLang can be looked at, unless in a container."""
+
+    pid: int
+    interpreter: str | None = None
+    cwd: str | None = None
+    container: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def listening(host: Host, port: int, python: str = "python3") -> Listening | None:
+    """The process that listens on a port of ``host``; ``None`` where it cannot be seen.
+
+    Raises:
+        ProbeHostError: the host has no such interpreter.
+    """
+    found = run_script(host, python, ["code_identity", "installed", "listening"], [str(port)])
+    return Listening(**found) if found else None
 
 
 def scan(

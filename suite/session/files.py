@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from suite.config import Suite, Target
 from suite.hosts import Host, HostError
 from suite.probes import checkpoint, installation
 from suite.probes.installation import Installation, Scanned
 from suite.servers.errors import ServerError
-from suite.servers.runtimes import Runtime, runtime_of
+from suite.servers.runtimes import Runtime
 from suite.session.witnesses import OnDisk
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import Flags
@@ -22,23 +21,16 @@ class Files:
     """Looks once a run at each thing; what cannot be read is an answer that says so.
 
     Args:
-        host: gives the target's host, opened when first needed.
+        runtime: gives the way to the target's SGLang, asked when first needed; it may raise HostError or ServerError.
     """
 
-    def __init__(self, suite: Suite, target: Target, host: Callable[[], Host]) -> None:
-        self._suite = suite
-        self._target = target
-        self._open = host
+    def __init__(self, runtime: Callable[[], Runtime]) -> None:
+        self._open = runtime
         self._checkpoints: dict[str, tuple[bool | None, str]] = {}
 
-    @cached_property
+    @property
     def _runtime(self) -> Runtime:
-        """
-        Raises:
-            HostError: its host cannot be reached.
-            ServerError: its systemd unit cannot be read.
-        """
-        return runtime_of(self._suite, self._target, self._open())
+        return self._open()
 
     @property
     def _host(self) -> Host:

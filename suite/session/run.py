@@ -6,10 +6,13 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from suite.config import Sizes, Suite, Target
 from suite.servers import LaunchFailed, launcher_for
+from suite.servers.runtimes import Runtime, runtime_of
+from suite.session.build import Build
 from suite.session.outcomes import ArmUnavailable
 from suite.session.plan import Slot
 from suite.session.served import Served
@@ -53,10 +56,21 @@ class Run:
             suite, self.target, log_dir=self.directory / "logs", say=progress.passing
         )
         self.surroundings = Surroundings(suite, self.target)
+        self.build = Build(lambda: self.runtime, self.directory)
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
         self._failed: dict[str, LaunchFailed] = {}
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        """How the target's own SGLang is asked.
+
+        Raises:
+            HostError: its host cannot be reached.
+            ServerError: its systemd unit cannot be read.
+        """
+        return runtime_of(self.suite, self.target, self.surroundings.host)
 
     @property
     def run_id(self) -> str:

@@ -51,7 +51,12 @@ class Stored:
     def subject(self, run: Run, served: Served) -> dict[str, Any]:
         """What an upgrade may change: versions and resolved settings of this launch, and the flags that were given."""
         given = Flags({name: value for name, value in served.server.flags.items() if name != "port"})
-        whole = {**run.surroundings.subject(), **served.info.subject(), "flags": " ".join(given.shown())}
+        whole = {
+            **run.build.subject(served.server.env),
+            **run.surroundings.subject(),
+            **served.info.subject(),
+            "flags": " ".join(given.shown()),
+        }
         return {name: value for name, value in whole.items() if value is not None}
 
     def session(self, run: Run, recording: Recording) -> Session:
@@ -90,7 +95,7 @@ class Stored:
         self._try("the run", lambda: save_run(run.directory, session, judged.judgement()))
         history = History(run.directory.parent / "history", run.target.name)
         self._try("the history", lambda: history.append(session))
-        self.notes.extend(run.surroundings.notes)
+        self.notes.extend([*run.build.notes, *run.surroundings.notes])
         self.notes.append(f"results in {run.directory}")
         if self._settings.record and self._try("the baseline", lambda: self.store.record(session)):
             self.notes.append(f"recorded as a baseline session in {self.store.folder}")

@@ -1,4 +1,4 @@
-"""What stands around the servers of a run: installed versions, GPUs, and how the GPUs fared while a server was measured."""
+"""What stands around the servers of a run: its host and GPUs, and how the GPUs fared while a server was measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from suite.config import ProcessLaunch, Suite, Target
+from suite.config import Suite, Target
 from suite.gate import Invalid
 from suite.gate.invalid import of_launch
 from suite.hosts import Host, HostError, open_host
-from suite.probes import gpus, installation
-from suite.sglang.errors import ProbeError
+from suite.probes import gpus
 
 SAMPLE_EVERY_S = 1.0
 SIMULATION_VARIABLE = "SGLANG_SIMULATE_ACC_LEN"
@@ -81,28 +80,13 @@ class Surroundings:
             return None
         return found
 
-    @cached_property
-    def versions(self) -> dict[str, str]:
-        """The installed SGLang and what an upgrade changes with it, where an interpreter leads to it."""
-        launch = self._target.launch
-        if not isinstance(launch, ProcessLaunch) or launch.module != ProcessLaunch().module:
-            return {}
-        try:
-            found = installation.look(
-                self.host, launch.interpreter, env=self._target.env, cwd=launch.cwd or self._here
-            )
-        except (ProbeError, HostError) as error:
-            self.notes.append(f"installed versions not seen: {error}")
-            return {}
-        return found.subject()
-
     def identity(self) -> dict[str, Any]:
         """The machine, as far as results depend on it: its cards."""
         return self.cards.identity() if self.cards else {}
 
     def subject(self) -> dict[str, Any]:
-        """Versions, driver and power limit."""
-        return {**self.versions, **(self.cards.subject() if self.cards else {})}
+        """Driver and power limit."""
+        return self.cards.subject() if self.cards else {}
 
     @contextmanager
     def watching(self) -> Iterator[Watched]:

@@ -14,40 +14,23 @@ import re
 import site
 import sys
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from suite.probes.on_host import code_identity
+
 _GROUPS = ("sglang.srt.plugins", "sglang.srt.platforms")
 _VARIABLES = re.compile(
-    r"^(SGLANG_|SGL_|CUDA_VISIBLE_DEVICES$|NCCL_|VLLM_|TORCH|PYTHON(PATH|STARTUP)$|LD_PRELOAD$)"
+    r"^(SGLANG_(?!PERF_GATE_)|SGL_|CUDA_|CUBLAS|CUDNN|NCCL_|FLASHINFER_|NVSHMEM_|VLLM_|PYTORCH_|TORCH|TRITON_|OMP_NUM_THREADS$"
+    r"|PYTHON(PATH|STARTUP)$|LD_PRELOAD$)"
 )
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-_BESIDE = [
-    "torch",
-    "triton",
-    "transformers",
-    "tokenizers",
-    "xgrammar",
-    "flashinfer-python",
-    "flashinfer-cubin",
-    "sgl-kernel",
-    "sglang-kernel",
-    "sglang-kernel-cpu",
-    "sgl-deep-gemm",
-    "sgl-flash-mla",
-    "nvidia-cutlass-dsl",
-    "nvidia-nccl-cu12",
-    "nvidia-nccl-cu13",
-    "nvidia-cublas-cu12",
-    "nvidia-cublas",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "cuda-python",
-    "quack-kernels",
-    "numpy",
-]
-"""Distributions whose version changes speed or answers."""
+_BESIDE = re.compile(
+    r"(torch|triton|transformers|tokenizers|xgrammar|numpy|cuda-.*|nvidia-.*|flashinfer-.*|quack-kernels|tilelang"
+    r"|sgl(ang)?-(kernel|deep-gemm|flash-mla|fa4|attn).*|deep-gemm|deep-ep|tensorrt-.*|cutlass.*)"
+)
+"""Distributions whose version changes speed or answers, besides those that SGLang itself requires."""
 
 
 def locate(path: str) -> str | None:
@@ -147,16 +130,36 @@ def look(arguments: Sequence[str]) -> dict[str, Any]:
     result["version"], result["commit"] = version_of(root)
     if arguments:
         return result
-    versions = {d.name.lower().replace("_", "-"): d.version for d in metadata.distributions() if d.name}
-    result["beside"] = {name: versions[name] for name in _BESIDE if name in versions}
+    result |= _code(root)
+    there = {code_identity.normalized(d.name): d for d in metadata.distributions() if d.name}
+    own_name = there.get("sglang")
+    wanted = {*(code_identity.required(own_name) if own_name else ()), *filter(_BESIDE.fullmatch, there)}
+    result["beside"] = {name: there[name].version for name in sorted(wanted & there.keys())}
+    if own_name and result["commit"] is None:
+        result["commit"] = code_identity.commit_of_url(own_name)
+    torch = importlib.util.find_spec("torch")
+    result["cuda"] = code_identity.cuda_of(list(torch.submodule_search_locations or [])) if torch else None
     result["plugins"] = plugins(metadata.distributions())
     result["customized"] = customized()
-    result["environment"] = {
+    result["environment"] = telling(os.environ)
+    return result
+
+
+def telling(variables: Mapping[str, str]) -> dict[str, str]:
+    """Of a process's variables those that change what SGLang does or how fast, secrets masked."""
+    return {
         name: "***" if _SECRET.search(name) else value
-        for name, value in sorted(os.environ.items())
+        for name, value in sorted(variables.items())
         if _VARIABLES.search(name)
     }
-    return result
+
+
+def _code(root: str) -> dict[str, Any]:
+    """Hash and number of the package's files, and what git says of them; git's commit wins over a stale version file."""
+    digest, files = code_identity.files_hash(root)
+    found: dict[str, Any] = {"hash": digest, "files": files}
+    of_git = code_identity.checkout(root)
+    return found | of_git if of_git else found
 
 
 def main(arguments: Sequence[str]) -> None:

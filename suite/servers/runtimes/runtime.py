@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -108,5 +108,20 @@ def in_container(launch: config.DockerLaunch, env: Mapping[str, str]) -> list[st
     """
     words = [launch.engine, "run", "--rm", "--interactive", "--network", "none"]
     words += [word for mount in launch.mounts for word in ("--volume", mount)]
+    words += _mounted(launch.options)
     words += [word for name in env for word in ("--env", name)]
     return [*words, "--entrypoint", launch.python, launch.image]
+
+
+_MOUNTING = frozenset({"-v", "--volume", "--mount", "-e", "--env", "--env-file"})
+
+
+def _mounted(options: Sequence[str]) -> list[str]:
+    """Of an engine's options those that change which files and variables are inside: a file mounted over is another build."""
+    words: list[str] = []
+    for place, option in enumerate(options):
+        if option in _MOUNTING:
+            words += options[place : place + 2]
+        elif option.partition("=")[0] in _MOUNTING and "=" in option:
+            words.append(option)
+    return words

@@ -11,18 +11,26 @@ from suite.sglang.server.info import flatten
 
 FIRST = (
     "sglang",
+    "image",
+    "image_digest",
+    "image_id",
+    "label.SGLANG_BUILD_COMMIT",
     "commit",
+    "described",
+    "changed_files",
+    "code",
+    "frontend",
     "torch",
+    "cuda",
+    "driver",
     "flashinfer",
     "sgl-kernel",
     "triton",
     "transformers",
-    "driver",
-    "cuda",
 )
 """Software before settings: a setting that moved is mostly the consequence."""
 
-_THEN = ("speculative_", "attention", "moe_", "backend", "cuda_graph", "max_", "chunked")
+_THEN = ("env.", "speculative_", "attention", "moe_", "backend", "cuda_graph", "max_", "chunked")
 _NAMED_AT_MOST = 8
 
 

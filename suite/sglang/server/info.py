@@ -108,8 +108,10 @@ class ServerInfo:
         return sum(known) / len(known) if known else None
 
     def subject(self) -> dict[str, Any]:
-        """What an upgrade changes: ``sglang`` (the version) and the settings worth storing; stable order."""
-        return {"sglang": self.version, **settings.subject(self.resolved)}
+        """What an upgrade changes: ``sglang`` (the version), the front end that answers, and the settings worth storing."""
+        front = self.state.get("frontend")
+        told = {"frontend": str(front)} if front else {}
+        return {"sglang": self.version, **told, **settings.subject(self.resolved)}
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for two measurements to be comparable: model, revision, parallel sizes, device."""

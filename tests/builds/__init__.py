@@ -1,0 +1,1 @@
+"""Every build under its true name."""
