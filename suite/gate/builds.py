@@ -10,7 +10,6 @@ import numpy as np
 
 from suite.gate.errors import BadMeasurement
 from suite.gate.layout import Column, Layout
-from suite.gate.matrix import sign
 from suite.gate.records import Key, Series, differing
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.shrink import t_quantile
@@ -102,7 +101,7 @@ def _compared(
     values = np.empty((1, len(builds), len(judged)))
     for g, (key, rule) in enumerate(judged.items()):
         for letter, series in zip("RC", pairs[key[:2]], strict=True):
-            logs = [sign(rule) * launch_log(launch, key.metric) for launch in series.launches]
+            logs = [rule.sign * launch_log(launch, key.metric) for launch in series.launches]
             values[0, [b == letter for b in builds], g] = logs
     columns = [Column(k.question, k.arm, r.kind, True, r.margin) for k, r in judged.items()]
     result = compare_builds(values, builds, Layout(tuple(columns)), share=share)
@@ -111,7 +110,7 @@ def _compared(
 
 def _verdict(key: Key, rule: MetricRule, result: Comparison, g: int) -> BuildVerdict:
     centre, half = float(result.change[0, g]), float((t_quantile(0.975, result.df) * result.se)[0, g])
-    change, *ends = (math.expm1(sign(rule) * x) for x in (centre, centre - half, centre + half))
+    change, *ends = (math.expm1(rule.sign * x) for x in (centre, centre - half, centre + half))
     answer = result.answer(g)
     interval = f"95 % CI {100 * min(ends):+.1f}..{100 * max(ends):+.1f}, margin {100 * rule.margin:g} %"
     return BuildVerdict(

@@ -6,17 +6,18 @@ session, L new launches, G columns of a layout. Values are y = +/- ln(value), si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from suite.gate.centred import Centred, Flags, RoundNoise, centre
 from suite.gate.layout import Layout
-from suite.gate.shrink import Array, holm, satterthwaite
+from suite.gate.paired import NO_ACCEPTANCE, Acceptance, added
+from suite.gate.shrink import NO_LIMIT, Array, holm, satterthwaite
+from suite.gate.spread import Spread
 from suite.gate.variances import (
     Common,
-    Spread,
     between_sessions,
     common_shift,
     pass_spread,
@@ -44,6 +45,8 @@ class Decision:
 
     by_common: regression or improvement by the test of all arms together; common_shift: undecided beside a shift of
     all arms beyond the margin; between, within: variances between sessions and launches of a column minus controls.
+    Of a column that is steps times acceptance, everything here is about the steps; accepted with its standard error
+    and df is what acceptance adds (0 elsewhere); by_acceptance: the steps did not move, acceptance did.
     """
 
     change: Array
@@ -58,6 +61,7 @@ class Decision:
     regression: Flags
     improvement: Flags
     by_common: Flags
+    by_acceptance: Flags
     passed: Flags
     common_shift: Flags
     sdc: Array
@@ -66,17 +70,23 @@ class Decision:
     within: Array
     sessions: Array
     inverse_launches: Array
+    accepted: Array
+    accepted_se: Array
+    accepted_df: Array
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """Everything the tests need."""
+    """Everything the tests need. accepted: what acceptance adds to each column, with its spread."""
 
     data: Centred
     relative: Spread
+    for_pass: Spread
     wide: Spread
     raw: Spread
     common: Common
+    acceptance: Acceptance
+    accepted: tuple[Array, Spread]
     alpha_own: float
     alpha_common: float
 
@@ -93,29 +103,70 @@ def decide(
     share: float = 1.0,
     rounds: RoundNoise | None = None,
     generation: NDArray[np.intp] | None = None,
+    acceptance: Acceptance = NO_ACCEPTANCE,
 ) -> Decision:
     """Judge `new` (N, L, G) against `base` (N, S, B, G).
 
     share: part of the error rate this look may spend. rounds: what rounds say of the noise of launches, used where
     no two launches of one session exist and where this run is clearly noisier than the baseline. generation (S, G): which baseline sessions belong together;
-    the level is that of the highest, the spread is learned within all. A column without any baseline or new value
-    comes out as NaN with every flag False.
+    the level is that of the highest, the spread is learned within all. acceptance: which columns are judged prompt
+    by prompt, and which rest on them. A column without any baseline or new value comes out as NaN with every flag
+    False.
     """
     if generation is None:
         generation = np.zeros(base.shape[1::2], dtype=np.intp)
-    data = centre(base, new, layout, rounds, generation)
-    relative = relative_spread(data)
+    data = _compared_by_prompt(centre(base, new, layout, rounds, generation), acceptance)
+    learned = relative_spread(data)
+    relative = _by_prompt(learned, acceptance)
     kinds = max(len(layout.kinds_in_several_arms()), 1)
     evidence = _Evidence(
         data=data,
         relative=relative,
-        wide=yardstick(data, relative),
-        raw=raw_spread(data, relative),
+        for_pass=_by_prompt(pass_spread(data, learned), acceptance),
+        wide=_beside(yardstick(data, learned), acceptance),
+        raw=_by_prompt(raw_spread(data, learned), acceptance),
         common=common_shift(data),
+        acceptance=acceptance,
+        accepted=_accepted(data, acceptance),
         alpha_own=ALPHA_OWN * share,
         alpha_common=ALPHA_COMMON * share / kinds,
     )
     return _conclude(evidence)
+
+
+def _compared_by_prompt(data: Centred, acceptance: Acceptance) -> Centred:
+    change = data.change.copy()
+    for g, pairs in acceptance.judged.items():
+        change[:, g] = pairs.change()[0]
+    return replace(data, change=change)
+
+
+def _by_prompt(spread: Spread, acceptance: Acceptance) -> Spread:
+    """Spread of each column: what the prompts say where they were compared, and what is not known on top."""
+    variance, df = (np.array(part, dtype=float) for part in (spread.variance, spread.df))
+    for g, pairs in acceptance.judged.items():
+        told = pairs.change()[1]
+        variance[:, g], df[:, g] = told.variance, told.df
+    for g, unknown in acceptance.unknown.items():
+        both = added(Spread(variance[:, g], df[:, g]), unknown)
+        variance[:, g], df[:, g] = both.variance, both.df
+    return Spread(variance, df)
+
+
+def _beside(yardstick: Spread, acceptance: Acceptance) -> Spread:
+    """The second yardstick, which is for what sessions alone can tell: not for what prompts tell."""
+    variance = np.array(yardstick.variance, dtype=float)
+    variance[:, list(acceptance.judged)] = 0.0
+    return Spread(variance, yardstick.df)
+
+
+def _accepted(data: Centred, acceptance: Acceptance) -> tuple[Array, Spread]:
+    change, variance = np.zeros(data.change.shape), np.zeros(data.change.shape)
+    df = np.full(data.change.shape, NO_LIMIT)
+    for g, borne in acceptance.borne.items():
+        centre, spread = borne.change()
+        change[:, g], variance[:, g], df[:, g] = centre, spread.variance, spread.df
+    return change, Spread(variance, df)
 
 
 @dataclass(frozen=True)
@@ -142,23 +193,54 @@ def _test(e: _Evidence, sign: float) -> _Tested:
 
 
 def _passes(e: _Evidence) -> Flags:
-    """Whether a loss of twice the margin is excluded: of the change relative to others and of theirs, or of the whole."""
-    layout, change, relative = e.data.layout, e.data.change, e.data.relative
+    """Whether a loss of twice the margin is excluded, of the steps and of what acceptance makes of them."""
+    change, spread = e.accepted
+    whole = _excluded(e, change, added(e.for_pass, spread), added(e.raw, spread))
+    passed: Flags = _excluded(e, np.zeros_like(change), e.for_pass, e.raw) & whole
+    return passed
+
+
+def _excluded(e: _Evidence, more: Array, for_pass: Spread, raw: Spread) -> Flags:
+    """Whether it is, of the change relative to others and of theirs, or of the whole; `more` is added to the change."""
+    layout, change, relative = e.data.layout, e.data.change + more, e.data.relative + more
     width = PASS_WIDTH * layout.margin
-    reach = np.maximum(pass_spread(e.data, e.relative).bound(0.95), e.wide.bound(0.95))
+    reach = np.maximum(for_pass.bound(0.95), e.wide.bound(0.95))
     still = ~e.common.exists | (e.common.shift + e.common.pass_spread.bound(0.95) < width)
     alone = layout.machine & (layout.n_controls == 0)
     by_relative = (relative <= layout.margin) & (relative + reach < width) & still & ~alone
-    by_raw = (change <= layout.margin) & (change + e.raw.bound(0.95) < width)
-    passed: Flags = e.gated & (by_relative | by_raw)
-    return passed
+    by_raw = (change <= layout.margin) & (change + raw.bound(0.95) < width)
+    excluded: Flags = e.gated & (by_relative | by_raw)
+    return excluded
+
+
+def _by_acceptance(e: _Evidence, moved: Flags, sign: float) -> Flags:
+    """Columns that moved beyond their margin because the acceptance they rest on did, which has been tested."""
+    whole = sign * (e.data.change + e.accepted[0])
+    carried = np.zeros_like(moved)
+    for g, borne in e.acceptance.borne.items():
+        if borne.column is not None:
+            carried[:, g] = moved[:, borne.column]
+    return carried & (whole > e.data.layout.margin) & e.gated
+
+
+def _worth_telling(e: _Evidence) -> Flags:
+    """Faster steps are no improvement of a value that lost as much by acceptance; slower ones are a loss anyway."""
+    whole = e.data.change + e.accepted[0]
+    worth = np.ones(whole.shape, dtype=bool)
+    for g in e.acceptance.borne:
+        worth[:, g] = whole[:, g] < -e.data.layout.margin[g]
+    return worth
 
 
 def _conclude(e: _Evidence) -> Decision:
     data, layout = e.data, e.data.layout
     worse, better = _test(e, 1.0), _test(e, -1.0)
-    regression = worse.own | worse.common
-    improvement = (better.own | better.common) & ~regression
+    steps_worse = worse.own | worse.common
+    accepted_worse = _by_acceptance(e, steps_worse, 1.0)
+    regression = steps_worse | accepted_worse
+    steps_better = (better.own | better.common) & _worth_telling(e)
+    accepted_better = _by_acceptance(e, steps_better, -1.0)
+    improvement = (steps_better | accepted_better) & ~regression
     passed = _passes(e) & ~regression & ~improvement
     settled = regression | improvement | passed
     return Decision(
@@ -174,6 +256,7 @@ def _conclude(e: _Evidence) -> Decision:
         regression=regression,
         improvement=improvement,
         by_common=worse.common | (better.common & ~regression),
+        by_acceptance=(accepted_worse & ~steps_worse) | (accepted_better & ~steps_better & ~regression),
         passed=passed,
         common_shift=e.common.exists & ~settled & (np.abs(e.common.shift) > layout.margin),
         sdc=_smallest(e),
@@ -182,6 +265,9 @@ def _conclude(e: _Evidence) -> Decision:
         within=data.within.variance,
         sessions=data.sessions,
         inverse_launches=data.inverse_launches,
+        accepted=e.accepted[0],
+        accepted_se=e.accepted[1].se,
+        accepted_df=e.accepted[1].df,
     )
 
 

@@ -9,19 +9,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.baselines import Baseline, BaselineSession
+from suite.gate.baselines import Baseline
 from suite.gate.centred import RoundNoise
 from suite.gate.decide import Decision, decide
 from suite.gate.layout import Column, Layout
-from suite.gate.records import Key, Launch, Series
+from suite.gate.paired import Acceptance
+from suite.gate.records import Key, Series
 from suite.gate.rules import MetricRule
-from suite.gate.shrink import Array
-from suite.gate.values import launch_log, launch_variance
+from suite.gate.shrink import Array, mean
+from suite.gate.sides import Side, acceptance_of
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Signed logs of launch values (+ = worse): `base` (1, S, B, G), `new` (1, L, G); columns in order of `keys`."""
+    """Signed logs of launch values (+ = worse): `base` (1, S, B, G), `new` (1, L, G); columns in order of `keys`.
+
+    Of a column in `acceptance.borne` they are those of its steps; `raw` (1, L, G) is what was measured.
+    """
 
     keys: tuple[Key, ...]
     layout: Layout
@@ -29,22 +33,37 @@ class Matrix:
     new: Array
     generation: NDArray[np.intp]
     rounds: RoundNoise
+    raw_base: Array
+    raw_new: Array
+    acceptance: Acceptance
 
     def first(self, launches: int) -> Matrix:
         """The same run when it had only the first so many launches."""
-        noise = RoundNoise(self.rounds.base, self.rounds.new[:, :launches])
-        return replace(self, new=self.new[:, :launches], rounds=noise)
+        return replace(
+            self,
+            new=self.new[:, :launches],
+            rounds=RoundNoise(self.rounds.base, self.rounds.new[:, :launches]),
+            raw_new=self.raw_new[:, :launches],
+            acceptance=self.acceptance.first(launches),
+        )
+
+    def raw_change(self, g: int) -> float:
+        """The change of what column `g` measured, signed log: mean of the launches minus the level of the baseline."""
+        compared = self.raw_base[0, :, : self.raw_new.shape[1], g]
+        sessions = mean(compared, 1)[self.generation[:, g] == self.generation[:, g].max()]
+        return float(mean(self.raw_new[0, :, g], 0) - mean(sessions, 0))
 
     def decide(self, share: float = 1.0) -> Decision:
         """What the rule says, with part of the error rate."""
         return decide(
-            self.base, self.new, self.layout, share=share, rounds=self.rounds, generation=self.generation
+            self.base,
+            self.new,
+            self.layout,
+            share=share,
+            rounds=self.rounds,
+            generation=self.generation,
+            acceptance=self.acceptance,
         )
-
-
-def sign(rule: MetricRule) -> float:
-    """+1 where a higher value is worse."""
-    return 1.0 if rule.better == "lower" else -1.0
 
 
 def build(
@@ -54,29 +73,35 @@ def build(
 ) -> Matrix:
     """Arrays for the metrics in `rules`. Sessions are aligned over the series by the run they came from."""
     keys = tuple(sorted(rules))
-    recorded = {(s.started_at, s.run_id) for k in keys for s in baselines[k[:2]].sessions}
+    sides = [Side(key, rules[key], series[key[:2]], baselines[key[:2]]) for key in keys]
+    recorded = {(s.started_at, s.run_id) for side in sides for s in side.baseline.sessions}
     runs = {run_id: i for i, (_, run_id) in enumerate(sorted(recorded))}
-    depth = max((len(s.launches) for k in keys for s in baselines[k[:2]].sessions), default=1)
-    length = max((len(series[k[:2]].launches) for k in keys), default=1)
+    depth = max((len(s.launches) for side in sides for s in side.baseline.sessions), default=1)
+    length = max((len(side.series.launches) for side in sides), default=1)
     base = np.full((1, len(runs), max(depth, 1), len(keys)), math.nan)
     new = np.full((1, max(length, 1), len(keys)), math.nan)
+    raw_base, raw_new = base.copy(), new.copy()
     generation = np.zeros((len(runs), len(keys)), dtype=np.intp)
     noise = RoundNoise(np.full((1, len(keys)), math.nan), np.full_like(new, math.nan))
-    for g, key in enumerate(keys):
-        direction, baseline = sign(rules[key]), baselines[key[:2]]
-        generation[:, g] = baseline.generation
-        for s in baseline.sessions:
+    acceptance = acceptance_of(sides)
+    for g, side in enumerate(sides):
+        generation[:, g] = side.baseline.generation
+        borne = acceptance.borne.get(g)
+        read = side.raw if borne is None else side.steps(borne.share)
+        for s in side.baseline.sessions:
             generation[runs[s.run_id], g] = s.generation
-            base[0, runs[s.run_id], : len(s.launches), g] = _logs(s.launches, key.metric, direction)
-        launches = series[key[:2]].launches
-        new[0, : len(launches), g] = _logs(launches, key.metric, direction)
-        noise.new[0, : len(launches), g] = [launch_variance(launch, key.metric) for launch in launches]
-        noise.base[0, g] = _round_variance(baseline.sessions, key.metric)
+            base[0, runs[s.run_id], : len(s.launches), g] = read.logs(s.launches)
+            raw_base[0, runs[s.run_id], : len(s.launches), g] = side.raw.logs(s.launches)
+        launches = side.series.launches
+        new[0, : len(launches), g] = read.logs(launches)
+        raw_new[0, : len(launches), g] = side.raw.logs(launches)
+        noise.new[0, : len(launches), g] = [read.variance(launch) for launch in launches]
+        noise.base[0, g] = read.usual_variance(side.baseline.sessions)
     columns = tuple(
         Column(source, k.arm, rules[k].kind, rules[k].gated, rules[k].margin)
-        for k, source in zip(keys, _sources(keys, new), strict=True)
+        for k, source in zip(keys, _sources(keys, raw_new), strict=True)
     )
-    return Matrix(keys, Layout(columns), base, new, generation, noise)
+    return Matrix(keys, Layout(columns), base, new, generation, noise, raw_base, raw_new, acceptance)
 
 
 def _sources(keys: tuple[Key, ...], new: Array) -> list[str]:
@@ -85,14 +110,3 @@ def _sources(keys: tuple[Key, ...], new: Array) -> list[str]:
     return [
         first.setdefault((k.arm, k.metric, new[0, :, g].tobytes()), k.question) for g, k in enumerate(keys)
     ]
-
-
-def _logs(launches: list[Launch], metric: str, direction: float) -> list[float]:
-    return [direction * launch_log(launch, metric) for launch in launches]
-
-
-def _round_variance(sessions: list[BaselineSession], metric: str) -> float:
-    """What rounds say of the variance of a launch's value, over all launches; NaN where none has two rounds."""
-    told = [launch_variance(launch, metric) for s in sessions for launch in s.launches]
-    told = [v for v in told if not math.isnan(v)]
-    return float(np.mean(told)) if told else math.nan

@@ -11,12 +11,14 @@ import numpy as np
 
 from suite.gate.baselines import BaselineSession
 from suite.gate.decide import Decision
-from suite.gate.matrix import Matrix, sign
+from suite.gate.matrix import Matrix
+from suite.gate.paired import added
 from suite.gate.records import Key, Scalar, round_value
 from suite.gate.rules import MetricRule
 from suite.gate.settle import settle
-from suite.gate.shrink import t_quantile
-from suite.gate.verdicts import Estimate, Verdict, Word, change_line, percent
+from suite.gate.shrink import Array
+from suite.gate.spread import Spread
+from suite.gate.verdicts import Estimate, Factor, Verdict, Word, change_line, percent
 
 SHOWN_CHANGES = 3
 SHOWN_LENGTH = 60
@@ -85,40 +87,70 @@ class Reading:
     def _at(self, values: object) -> float:
         return float(np.asarray(values)[0, self.g])
 
-    def _interval(self, relative: bool) -> tuple[float, float, float]:
-        """Change and 95 % interval as signed logs, + = worse."""
+    def _interval(self, relative: bool, *, whole: bool = True) -> tuple[float, float, float]:
+        """Change and 95 % interval as signed logs, + = worse; of the steps alone unless `whole`."""
         d = self.decision
         centre, se, df = (d.relative, d.se, d.df) if relative else (d.change, d.raw_se, d.raw_df)
-        half = self._at(t_quantile(0.975, df)) * self._at(se)
+        spread, size = Spread(se**2, df), np.array(centre)
+        if whole:
+            spread, size = added(spread, Spread(d.accepted_se**2, d.accepted_df)), size + d.accepted
+        return self._around(size, spread)
+
+    def _around(self, centre: Array, spread: Spread) -> tuple[float, float, float]:
+        half = self._at(spread.bound(0.975))
         return self._at(centre), self._at(centre) - half, self._at(centre) + half
+
+    def _factors(self, relative: bool) -> list[Factor]:
+        """Steps and acceptance, where the value is their product."""
+        if self.g not in self.matrix.acceptance.borne:
+            return []
+        d = self.decision
+        accepted = self._around(d.accepted, Spread(d.accepted_se**2, d.accepted_df))
+        steps = self._interval(relative, whole=False)
+        return [
+            Factor("steps", *self._as_change(steps)),
+            Factor("acceptance", *self._as_change(accepted)),
+        ]
+
+    def _as_change(self, logs: tuple[float, float, float]) -> tuple[float | None, float | None, float | None]:
+        """Change, low and high end, as relative changes of the value."""
+        change, *ends = (relative_change(self.rule.sign * x) for x in logs)
+        return round_value(change), round_value(min(ends)), round_value(max(ends))
 
     def _relative(self) -> bool:
         """Whether a change must be told relative to the other arms, because the value itself did not surely move."""
         word = word_of(self.decision, self.g)
-        if not self.matrix.layout.machine[self.g] or self._at(self.decision.by_common):
+        d = self.decision
+        if not self.matrix.layout.machine[self.g] or self._at(d.by_common) or self._at(d.by_acceptance):
             return False
-        _, low, high = self._interval(False)
+        _, low, high = self._interval(False, whole=False)
         return (word == "regression" and low <= 0) or (word == "improvement" and high >= 0)
 
     def estimate(self) -> Estimate:
         """The numbers."""
-        relative = self._relative()
-        direction = sign(self.rule)
-        as_change = [relative_change(direction * x) for x in self._interval(relative)]
-        value = math.exp(direction * float(np.nanmean(self.matrix.new[0, :, self.g])))
-        raw = relative_change(direction * self._at(self.decision.change))
+        relative, direction = self._relative(), self.rule.sign
+        change, low, high = self._as_change(self._interval(relative))
+        value = math.exp(direction * float(np.nanmean(self.matrix.raw_new[0, :, self.g])))
+        raw = relative_change(direction * self._raw())
         return Estimate(
             label=self.rule.label,
             unit=self.rule.unit,
             value=round_value(value),
             baseline_value=round_value(value / (1 + raw)),
-            change=round_value(as_change[0]),
-            ci_low=round_value(min(as_change[1:])),
-            ci_high=round_value(max(as_change[1:])),
+            change=change,
+            ci_low=low,
+            ci_high=high,
             relative=relative,
             raw_change=round_value(raw),
             sdc=round_value(abs(relative_change(direction * self._at(self.decision.sdc)))),
+            factors=self._factors(relative),
         )
+
+    def _raw(self) -> float:
+        """The change of the measured value, signed log: of these very answers, whatever moved them."""
+        if self.g not in self.matrix.acceptance.borne:
+            return self._at(self.decision.change)
+        return self.matrix.raw_change(self.g)
 
     def verdict(self, look: int) -> Verdict:
         """The whole verdict, given at this look."""

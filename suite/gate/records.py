@@ -67,7 +67,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     """One life of one server: for each metric the value of every round, in the order they were played.
 
     A value that could not be had is None; `missing` says why, by metric. answers: what each prompt
-    was answered with, over all good requests.
+    was answered with, over all good requests. beside: of a ratio of two arms, what else the numerator's rounds were
+    measured as, needed to tell its steps from its acceptance; no metrics of this series.
     """
 
     rounds: dict[str, list[float | None]]
@@ -75,6 +76,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     missing: dict[str, str] = {}
     invalid: list[Invalid] = []
     answers: Answers | None = None
+    beside: dict[str, list[float | None]] = {}
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -150,13 +152,18 @@ def _rounded(series: Series) -> Series:
     launches = [
         msgspec.structs.replace(
             launch,
-            rounds={name: [round_value(v) for v in launch.rounds[name]] for name in sorted(launch.rounds)},
+            rounds=_rounded_values(launch.rounds),
+            beside=_rounded_values(launch.beside),
         )
         for launch in series.launches
     ]
     return msgspec.structs.replace(
         series, launches=launches, identity=plain_facts(series.identity), subject=plain_facts(series.subject)
     )
+
+
+def _rounded_values(rounds: Mapping[str, list[float | None]]) -> dict[str, list[float | None]]:
+    return {name: [round_value(v) for v in rounds[name]] for name in sorted(rounds)}
 
 
 def plain_facts(facts: Mapping[str, object]) -> Facts:

@@ -23,6 +23,11 @@ class MetricRule(msgspec.Struct, frozen=True):
     gated: bool = False
     margin: float = MARGIN
 
+    @property
+    def sign(self) -> float:
+        """+1 where a higher value is worse."""
+        return 1.0 if self.better == "lower" else -1.0
+
 
 DEFAULT_RULES: tuple[MetricRule, ...] = tuple(
     MetricRule(m.name, m.label, m.unit, m.better, m.kind, m.gated, m.margin) for m in METRICS.values()

@@ -9,6 +9,9 @@ import numpy as np
 from suite.gate.records import Facts, Invalid, Launch, Series
 from suite.gate.values import launch_log, round_logs
 
+BESIDE = ("ttft_s", "e2e_s", "concurrency_achieved")
+"""What tells the steps of an arm from its acceptance, beside the answers."""
+
 
 def speedup(
     question: str, on: Series, off: Series, *, metric: str = "output_tokens_per_s", name: str = "mtp_speedup"
@@ -16,7 +19,8 @@ def speedup(
     """The series `question` of arm `on`: for each launch, round by round, `on` / `off`.
 
     Launches and rounds are paired by number; one without a partner, or without a value on both sides, says so. The
-    machine's speed of that day cancels, which is why a speed-up is judged without controls. Each side's identity
+    machine's speed of that day cancels, which is why a speed-up is judged without controls. What tells the steps of
+    `on` from its acceptance is carried along. Each side's identity
     and subject are carried along, so that a change in either arm is seen.
     """
     launches = []
@@ -46,7 +50,16 @@ def _ratio(on: Launch | None, off: Launch | None, metric: str, name: str, arms: 
     lost = [arm for arm, log in zip(arms, logs, strict=True) if math.isnan(log)]
     if lost:
         return Launch({}, missing={name: f"{lost[0]} has no {metric}"}, invalid=invalid)
-    return Launch({name: _round_ratios(on, off, metric) or [math.exp(logs[0] - logs[1])]}, invalid=invalid)
+    ratios = _round_ratios(on, off, metric)
+    if not ratios:
+        return Launch({name: [math.exp(logs[0] - logs[1])]}, invalid=invalid)
+    return Launch(
+        {name: ratios},
+        counts={} if on.answers else on.counts,
+        invalid=invalid,
+        answers=on.answers,
+        beside={needed: on.rounds[needed] for needed in BESIDE if needed in on.rounds},
+    )
 
 
 def _round_ratios(on: Launch, off: Launch, metric: str) -> list[float | None]:

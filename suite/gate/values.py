@@ -25,7 +25,7 @@ def untrusted(series: Series) -> str | None:
         whole = [i for i in launch.invalid if i.round is None]
         if whole:
             return f"launch {number}: {whole[0].name} ({whole[0].evidence})"
-        bad = _set_aside(launch)
+        bad = aside(launch)
         count = max((len(r) for r in launch.rounds.values()), default=0)
         if bad and len(bad) > (1 - VALID_SHARE) * count:
             first = launch.invalid[0]
@@ -35,10 +35,11 @@ def untrusted(series: Series) -> str | None:
 
 def set_aside(series: Series) -> int:
     """How many rounds of a series are not used because each has a reason of its own."""
-    return sum(len(_set_aside(launch)) for launch in series.launches)
+    return sum(len(aside(launch)) for launch in series.launches)
 
 
-def _set_aside(launch: Launch) -> set[int]:
+def aside(launch: Launch) -> set[int]:
+    """Rounds of a launch that have a reason not to be used."""
     return {i.round for i in launch.invalid if i.round is not None}
 
 
@@ -58,11 +59,11 @@ def bad_value(series: Series, metric: str) -> str | None:
 
 def round_logs(launch: Launch, metric: str) -> Array:
     """ln of each round's value; NaN where there is none, it is not above 0, or the round is set aside."""
-    aside = _set_aside(launch)
+    bad = aside(launch)
     rounds: Sequence[float | None] = launch.rounds.get(metric, [])
     return np.array(
         [
-            math.log(v) if v is not None and 0 < v < math.inf and i not in aside else math.nan
+            math.log(v) if v is not None and 0 < v < math.inf and i not in bad else math.nan
             for i, v in enumerate(rounds)
         ]
     )
@@ -112,8 +113,8 @@ def _counts(launch: Launch, metric: str) -> tuple[Array, Array] | None:
 
     (rounds, requests) if every round has as many requests, else (requests,).
     """
-    aside = _set_aside(launch)
-    rounds: list[Counts] = [c for i, c in enumerate(launch.counts.get(metric, [])) if i not in aside]
+    bad = aside(launch)
+    rounds: list[Counts] = [c for i, c in enumerate(launch.counts.get(metric, [])) if i not in bad]
     if metric not in COUNT_OFFSET or not rounds or np.isnan(round_logs(launch, metric)).all():
         return None
     both = [_stacked([c.numerator for c in rounds]), _stacked([c.denominator for c in rounds])]

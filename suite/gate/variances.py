@@ -17,7 +17,8 @@ from suite.gate.centred import (
     squares,
 )
 from suite.gate.layout import MACHINE_KINDS, Layout
-from suite.gate.shrink import Array, mean, median, satterthwaite, t_quantile, t_tail
+from suite.gate.shrink import Array, mean, median, satterthwaite
+from suite.gate.spread import Spread
 
 CAP_BETWEEN = 12.0
 COMMON_PRIOR = 0.01
@@ -31,28 +32,6 @@ UNANIMOUS = 0.5
 """Of the margin: what every arm must have moved by for a shift to be called common."""
 MEDIAN_COST = 1.41
 """Times variance / n: of the median of n >= 3 normal values (pi/2 for many, less for few)."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A variance and the degrees of freedom it is worth, (N, G)."""
-
-    variance: Array
-    df: Array
-
-    @property
-    def se(self) -> Array:
-        """Standard error."""
-        return np.sqrt(self.variance)
-
-    def bound(self, level: float | Array) -> Array:
-        """Half-width of a one-sided interval of that level."""
-        return t_quantile(level, self.df) * self.se
-
-    def p(self, change: Array) -> Array:
-        """One-sided p of a change this large."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return t_tail(change / self.se, self.df)
 
 
 def between_sessions(data: Centred) -> Array:

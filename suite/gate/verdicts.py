@@ -11,12 +11,24 @@ from suite.gate.records import Key
 Word: TypeAlias = Literal["pass", "regression", "improvement", "inconclusive", "invalid", "unjudged"]
 
 
+class Factor(msgspec.Struct, frozen=True):
+    """What one part of a product did to the whole: relative change with its 95 % interval, + = a higher value."""
+
+    name: Literal["steps", "acceptance"]
+    change: float | None
+    ci_low: float | None
+    ci_high: float | None
+
+
 class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
     """A metric against its baseline. Values in the metric's unit; changes are relative, + = a higher value.
 
     change with its 95 % interval is what verdict and headline rest on: against the baseline as it stands, or,
     where `relative`, after removing what the other arms of the same session moved by (`raw_change` is before).
     sdc: smallest change of this metric that a run like this calls in nine of ten cases.
+    factors: of a speed with speculation on, what steps and what acceptance did to it: `change` is their product, over
+    all prompts that acceptance was measured on; value and `raw_change` are of the few that were timed; `sdc` is of
+    the steps.
     """
 
     label: str
@@ -29,6 +41,7 @@ class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
     relative: bool = False
     raw_change: float | None = None
     sdc: float | None = None
+    factors: list[Factor] = []
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
