@@ -18,6 +18,7 @@ from suite.gate.shrink import NO_LIMIT, Array, holm, satterthwaite
 from suite.gate.spread import Spread
 from suite.gate.variances import (
     Common,
+    arms_alike,
     between_sessions,
     common_shift,
     pass_spread,
@@ -43,10 +44,11 @@ GUARD_SHARE = 1.3
 class Decision:
     """What the rule says of each run (N) and column (G); changes and standard errors in log units, + = worse.
 
-    by_common: regression or improvement by the test of all arms together; common_shift: undecided beside a shift of
-    all arms beyond the margin; between, within: variances between sessions and launches of a column minus controls.
+    by_common: regression or improvement by the test of all arms together; common_shift: undecided, while every arm
+    moved for sure and alike, beyond the margin; between, within: variances between sessions and launches of a column minus controls.
     Of a column that is steps times acceptance, everything here is about the steps; accepted with its standard error
-    and df is what acceptance adds (0 elsewhere); by_acceptance: the steps did not move, acceptance did.
+    and df is what acceptance adds (0 elsewhere); by_acceptance: the steps did not move, acceptance did. stated: how far
+    sessions differ is stated, not learned.
     """
 
     change: Array
@@ -73,6 +75,7 @@ class Decision:
     accepted: Array
     accepted_se: Array
     accepted_df: Array
+    stated: Flags
 
 
 @dataclass(frozen=True)
@@ -258,7 +261,7 @@ def _conclude(e: _Evidence) -> Decision:
         by_common=worse.common | (better.common & ~regression),
         by_acceptance=(accepted_worse & ~steps_worse) | (accepted_better & ~steps_better & ~regression),
         passed=passed,
-        common_shift=e.common.exists & ~settled & (np.abs(e.common.shift) > layout.margin),
+        common_shift=~settled & arms_alike(data, e.raw) & (np.abs(e.common.shift) > layout.margin),
         sdc=_smallest(e),
         sdc_common=_smallest_common(e),
         between=between_sessions(data),
@@ -268,7 +271,14 @@ def _conclude(e: _Evidence) -> Decision:
         accepted=e.accepted[0],
         accepted_se=e.accepted[1].se,
         accepted_df=e.accepted[1].df,
+        stated=_stated(e),
     )
+
+
+def _stated(e: _Evidence) -> Flags:
+    stated = ~e.data.many
+    stated[:, list(e.acceptance.judged)] = False
+    return stated
 
 
 def _smallest(e: _Evidence) -> Array:

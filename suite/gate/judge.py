@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from suite.gate.accepted import same_texts
 from suite.gate.baselines import Found
 from suite.gate.decide import Decision
 from suite.gate.history import creeps
@@ -209,7 +210,15 @@ class _Case:
             changes=self._changes.get(key[:2], {}),
             aside=set_aside(self.series[key[:2]]),
             run_id=self.session.run_id,
+            texts=self._same_texts(key[:2]),
         )
+
+    def _same_texts(self, where: tuple[str, str]) -> tuple[int, int]:
+        baseline = self.found.baselines[where]
+        old = [
+            launch for s in baseline.sessions if s.generation == baseline.generation for launch in s.launches
+        ]
+        return same_texts(old, self.series[where].launches)
 
     @cached_property
     def _changes(self) -> dict[tuple[str, str], dict[str, tuple[Scalar, Scalar]]]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.gate.baselines import BaselineSession
+from suite.gate.centred import OWN_PRIOR
 from suite.gate.decide import Decision
 from suite.gate.matrix import Matrix
-from suite.gate.paired import added
+from suite.gate.paired import Pairs, added
 from suite.gate.records import Key, Scalar, round_value
 from suite.gate.rules import MetricRule
 from suite.gate.settle import settle
@@ -67,7 +68,7 @@ class Reading:
     """One column of a decision on a single run.
 
     matrix: what was known at the look that gave it; baseline: the session that verdicts name; changes: the subject's;
-    aside: rounds not used.
+    aside: rounds not used; texts: answers that are the same text as the baseline's, and all that were compared.
     """
 
     matrix: Matrix
@@ -78,6 +79,7 @@ class Reading:
     changes: Mapping[str, tuple[Scalar, Scalar]]
     aside: int
     run_id: str
+    texts: tuple[int, int] = (0, 0)
 
     @property
     def key(self) -> Key:
@@ -172,7 +174,7 @@ class Reading:
         return f"baseline of {self.baseline.date}" + (f", sglang {version}" if version else "")
 
     def _reason(self, word: Word, estimate: Estimate) -> str:
-        parts = [self._why(word)]
+        parts = [self._why(word), *self._parts(estimate)]
         if estimate.relative and estimate.raw_change is not None:
             parts.append(
                 f"the value itself moved {percent(estimate.raw_change)}, the other arms of the session with it"
@@ -183,21 +185,49 @@ class Reading:
             parts.append(f"{self.aside} rounds set aside")
         return "; ".join(parts)
 
+    def _parts(self, estimate: Estimate) -> list[str]:
+        """What the change is made of: steps and acceptance, or the answers of single prompts."""
+        factors = ", ".join(
+            f"{f.name} {percent(f.change)} ({100 * f.ci_low:+.1f}..{100 * f.ci_high:+.1f})"
+            for f in estimate.factors
+            if f.change is not None and f.ci_low is not None and f.ci_high is not None
+        )
+        same, shared = self.texts
+        told = f"{same} of {shared} answers are the same text" if shared and self._pairs() else ""
+        return [part for part in (factors, told) if part]
+
+    def _pairs(self) -> Pairs | None:
+        return self.matrix.acceptance.judged.get(self.g)
+
+    def _grounds(self) -> str:
+        """What the judgement rests on."""
+        sessions = int(self._at(self.decision.sessions))
+        recorded = f"{sessions} baseline session{'' if sessions == 1 else 's'}"
+        pairs = self._pairs()
+        if pairs is None:
+            return recorded
+        prompts = int(pairs.number[0])
+        return f"{prompts} prompt{'' if prompts == 1 else 's'} compared one by one, {recorded}"
+
     def _why(self, word: Word) -> str:
         d, margin = self.decision, f"{100 * self.rule.margin:g} %"
-        sessions = int(self._at(d.sessions))
+        if self._at(d.by_acceptance) and word in ("regression", "improvement"):
+            return f"acceptance moved beyond the margin of {margin} and beyond chance; the steps did not"
         if self._at(d.by_common) and word in ("regression", "improvement"):
             return f"common to all arms ({percent(abs(relative_change(self._at(d.common))))[1:]}): the build or the machine"
         if word in ("regression", "improvement"):
             p = self._at(d.p_worse if word == "regression" else d.p_better)
-            return (
-                f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {sessions} baseline sessions"
-            )
+            return f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {self._grounds()}"
         if word == "pass":
-            return f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %), {sessions} baseline sessions"
+            given = (
+                f", if sessions differ by no more than {100 * OWN_PRIOR:g} %" if self._at(d.stated) else ""
+            )
+            return (
+                f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %{given}), {self._grounds()}"
+            )
         if self._at(d.common_shift):
             return f"common shift: all arms moved by about {percent(abs(relative_change(self._at(d.common))))[1:]}"
-        return f"neither a loss beyond {margin} nor its absence is shown, {sessions} baseline sessions"
+        return f"neither a loss beyond {margin} nor its absence is shown, {self._grounds()}"
 
     def _needs(self, word: Word) -> str:
         if word == "improvement":

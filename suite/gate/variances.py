@@ -30,6 +30,8 @@ YARDSTICK_PRIOR_DF = 1.0
 MIN_YARDSTICK_DF = 3
 UNANIMOUS = 0.5
 """Of the margin: what every arm must have moved by for a shift to be called common."""
+ALIKE = 2.0
+"""Times: by more than that arms differ in what they moved by, and the shift is not told to be that of all."""
 MEDIAN_COST = 1.41
 """Times variance / n: of the median of n >= 3 normal values (pi/2 for many, less for few)."""
 
@@ -205,6 +207,26 @@ def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array,
     least = UNANIMOUS * float(layout.margin[speakers].min())
     moved = np.nan_to_num(of_arm * np.sign(shift)[:, None], nan=0.0).min(axis=-1) > least
     return shift, learned, np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow + unrest), moved
+
+
+def arms_alike(data: Centred, raw: Spread) -> Flags:
+    """Whether each arm that measured a column's kind moved for sure (95 %) and no two of them by twice each other."""
+    layout = data.layout
+    alike = np.zeros(data.change.shape, dtype=bool)
+    kinds = layout.kinds_in_several_arms()
+    for kind in MACHINE_KINDS:
+        members = np.flatnonzero([c.kind == kind for c in layout.columns])
+        speakers = layout.speakers(kind if kind in kinds else None)
+        arms = [speakers[layout.arm[speakers] == a] for a in sorted(set(layout.arm[speakers]))]
+        if not len(members) or len(arms) < 2:
+            continue
+        moved = np.stack([median(data.change[:, own], -1) for own in arms], axis=-1)
+        reach = np.stack([median(raw.bound(0.975)[:, own], -1) for own in arms], axis=-1)
+        sizes = np.abs(moved)
+        together = (np.abs(np.sign(moved).sum(axis=-1)) == len(arms)) & (sizes > reach).all(axis=-1)
+        together &= sizes.max(axis=-1) <= ALIKE * sizes.min(axis=-1)
+        alike[:, members] = together[:, None]
+    return alike
 
 
 def _median_cost(n: int) -> float:
