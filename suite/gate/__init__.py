@@ -13,19 +13,37 @@ from suite.gate.errors import (
     WriteFailed,
 )
 from suite.gate.judge import judge
-from suite.gate.records import Answers, Counts, Facts, Invalid, Key, Launch, Plan, Scalar, Series, Session
+from suite.gate.records import (
+    Answers,
+    Asked,
+    Claim,
+    Counts,
+    Facts,
+    Invalid,
+    Key,
+    Launch,
+    Outcome,
+    OutcomeWord,
+    Plan,
+    Scalar,
+    Series,
+    Session,
+)
 from suite.gate.rules import DEFAULT_RULES, MetricRule, Rules
 from suite.gate.runs import load_run, load_verdicts, save_run
 from suite.gate.speedup import speedup
-from suite.gate.verdicts import Estimate, Judgement, Verdict, Word
+from suite.gate.verdicts import Cause, Estimate, Judgement, Verdict, Word
 
 __all__ = [
     "DEFAULT_RULES",
     "Answers",
+    "Asked",
     "BadMeasurement",
     "Baseline",
     "BaselineSession",
     "BaselineStore",
+    "Cause",
+    "Claim",
     "CorruptFile",
     "Counts",
     "Estimate",
@@ -41,6 +59,8 @@ __all__ = [
     "Launch",
     "MetricRule",
     "MissingFile",
+    "Outcome",
+    "OutcomeWord",
     "Plan",
     "Recorded",
     "Rules",

@@ -12,6 +12,8 @@ import numpy as np
 
 from suite.gate.accepted import same_texts
 from suite.gate.baselines import Found
+from suite.gate.beside import beside_baselines
+from suite.gate.conclude import conclude
 from suite.gate.decide import Decision
 from suite.gate.history import creeps
 from suite.gate.matrix import Matrix, build
@@ -41,7 +43,9 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
     Raises BadMeasurement for a session that contradicts itself; everything else has a verdict of its own.
     """
     check_session(session)
-    case = _Case(session.rounded(), found, rules or Rules())
+    book = rules or Rules()
+    session = beside_baselines(session.rounded(), found.baselines)
+    case = _Case(session, found, book)
     verdicts = {key: verdict for key in case.gated if (verdict := case.without_statistics(key)) is not None}
     informational: dict[Key, Estimate] = {}
     comparable = {k: r for k, r in case.rules.items() if k not in verdicts and case.comparable(k)}
@@ -63,7 +67,7 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
             informational[key] = case.alone(key)
     left = session.plan.look_launches[len(looks) :]
     undecided = {k[:2] for k, v in verdicts.items() if v.word == "inconclusive"} if left else set()
-    return Judgement(
+    figures = Judgement(
         verdicts=dict(sorted(verdicts.items())),
         informational=dict(sorted(informational.items())),
         changes=case.changes(),
@@ -72,6 +76,7 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
         next_launches=left[0] if left else None,
         notes=notes,
     )
+    return conclude(session, figures, book)
 
 
 def shares(looks: int) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -104,16 +104,67 @@ class Series(msgspec.Struct, frozen=True, omit_defaults=True):
         return sorted(names)
 
 
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a metric must be at least, whatever the baseline says; `otherwise` is what it means if it is not."""
+
+    metric: str
+    floor: float
+    otherwise: str
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One series that this run was asked to judge.
+
+    parts: the arms whose measurement it is made of, where it is a ratio. unmeasured: why it was not measured, where
+    that is known.
+    """
+
+    question: str
+    arm: str
+    metrics: list[str]
+    claims: list[Claim] = []
+    parts: list[str] = []
+    unmeasured: str = ""
+
+
+OutcomeWord: TypeAlias = Literal["kept", "broken", "unproven", "infrastructure", "skipped"]
+"""kept: what was promised holds, or was measured. broken: the server does not do what it must. unproven: nothing was
+shown either way. infrastructure: host, driver, key or disk. skipped: not to be asked here."""
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one item of a run ended.
+
+    item: the scenario with its sizes, as `Series.question`; kind: the marker it goes by (`activation`), or `launch`
+    where the server did not start or died; name: of the exception that ended it; text: what it said; short: the same
+    for a sentence about the whole run.
+    """
+
+    item: str
+    kind: str
+    arm: str
+    launch: int
+    word: OutcomeWord
+    text: str = ""
+    name: str = ""
+    short: str = ""
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much was to be measured. `look_launches`: launches an arm after which the run is judged, ascending.
 
     The error rate is spent over these looks, so they belong to the record: judging again must spend it alike.
+    require_baseline: a figure without a baseline is an error; recording: the run was made to be recorded, so what it
+    leaves undecided is no fault of it; accepted: why its regressions are taken as the new level, empty if they are not.
     """
 
     budget: str = "gate"
     launches: int = 3
     rounds: int = 5
     look_launches: list[int] = msgspec.field(default_factory=lambda: [3])
+    require_baseline: bool = False
+    recording: bool = False
+    accepted: str = ""
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,6 +172,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
 
     run_id: unique; started_at: ISO 8601 date and time; environment: facts about the run that are neither
     identity nor subject (host name, command line of the suite) and are never compared.
+    asked: all that the run was to judge, measured or not; outcomes: how its items ended.
     """
 
     run_id: str
@@ -129,6 +181,8 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: Plan
     series: list[Series]
     environment: Facts = {}
+    asked: list[Asked] = []
+    outcomes: list[Outcome] = []
 
     def find(self, question: str, arm: str) -> Series | None:
         """The series of this question and arm, or None."""

@@ -9,7 +9,7 @@ import msgspec
 from suite.gate.errors import MissingFile
 from suite.gate.files import read, render, write_together
 from suite.gate.records import Session, check_session
-from suite.gate.verdicts import Estimate, Judgement, Verdict
+from suite.gate.verdicts import Cause, Estimate, Judgement, Verdict
 
 RUN_FORMAT, VERDICTS_FORMAT, VERSION = "sglang-perf-run", "sglang-perf-verdicts", 1
 
@@ -28,6 +28,8 @@ class _Run(msgspec.Struct, frozen=True):
     version: int
     session: Session
     verdicts: list[Verdict]
+    sentence: str = ""
+    status: int = 0
 
 
 class StoredVerdicts(msgspec.Struct, frozen=True):
@@ -45,6 +47,9 @@ class StoredVerdicts(msgspec.Struct, frozen=True):
     undecided: list[list[str]]
     next_launches: int | None
     notes: list[str]
+    causes: list[Cause] = []
+    sentence: str = ""
+    status: int = 0
 
 
 def save_run(folder: Path, session: Session, judgement: Judgement) -> None:
@@ -52,7 +57,7 @@ def save_run(folder: Path, session: Session, judgement: Judgement) -> None:
     check_session(session)
     stored = session.rounded()
     verdicts = list(judgement.verdicts.values())
-    run = _Run(RUN_FORMAT, VERSION, stored, verdicts)
+    run = _Run(RUN_FORMAT, VERSION, stored, verdicts, judgement.sentence, judgement.status)
     said = StoredVerdicts(
         format=VERDICTS_FORMAT,
         version=VERSION,
@@ -66,6 +71,9 @@ def save_run(folder: Path, session: Session, judgement: Judgement) -> None:
         undecided=[list(where) for where in judgement.undecided],
         next_launches=judgement.next_launches,
         notes=judgement.notes,
+        causes=judgement.causes,
+        sentence=judgement.sentence,
+        status=judgement.status,
     )
     write_together({folder / "run.json": render(run), folder / "verdicts.json": render(said)})
 

@@ -8,7 +8,9 @@ import msgspec
 
 from suite.gate.records import Key
 
-Word: TypeAlias = Literal["pass", "regression", "improvement", "inconclusive", "invalid", "unjudged"]
+Word: TypeAlias = Literal[
+    "pass", "regression", "improvement", "inconclusive", "invalid", "unjudged", "broken promise"
+]
 
 
 class Factor(msgspec.Struct, frozen=True):
@@ -79,6 +81,21 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.estimate.baseline_value
 
 
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong once, and everything that follows from it.
+
+    kind: `promise`, `launch`, `machine`, `acceptance`, `steps`, `prefill`, `figure` (no factor explains it),
+    `infrastructure`, `invalid` or `undecided`; text: for the sentence of the run; figures: verdicts that follow, as
+    `question, arm: metric`; others: items without a figure that follow, as `item, arm`.
+    """
+
+    kind: str
+    text: str
+    arms: list[str] = []
+    figures: list[str] = []
+    others: list[str] = []
+
+
 class Judgement(msgspec.Struct, frozen=True):
     """Everything the gate says of one run.
 
@@ -86,7 +103,9 @@ class Judgement(msgspec.Struct, frozen=True):
     `question, arm`; undecided: (question, arm) of series that the next look could settle, empty if none is left;
     extend: what to launch again for it: the undecided questions put to every arm, since an arm is judged beside the
     others of its session;
-    next_launches: launches an arm that the next look is taken at; notes: for the run as a whole.
+    next_launches: launches per arm that the next look is taken at; notes: for the run as a whole;
+    causes: what is behind all that is not well, the gravest first; sentence: the run in one sentence; status: the exit
+    status it calls for.
     """
 
     verdicts: dict[Key, Verdict]
@@ -96,6 +115,9 @@ class Judgement(msgspec.Struct, frozen=True):
     extend: list[tuple[str, str]]
     next_launches: int | None
     notes: list[str]
+    causes: list[Cause] = []
+    sentence: str = ""
+    status: int = 0
 
     def of(self, question: str, arm: str) -> list[Verdict]:
         """The verdicts of one series, worst first."""
@@ -108,7 +130,16 @@ class Judgement(msgspec.Struct, frozen=True):
         return min((v.word for v in self.verdicts.values()), key=SEVERITY.index, default="unjudged")
 
 
-SEVERITY: tuple[Word, ...] = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
+SEVERITY: tuple[Word, ...] = (
+    "broken promise",
+    "regression",
+    "invalid",
+    "inconclusive",
+    "unjudged",
+    "improvement",
+    "pass",
+)
+"""What a person must look at first."""
 
 
 def percent(x: float, digits: int = 1) -> str:

@@ -1,0 +1,149 @@
+"""What is behind figures that got worse: a promise that broke first, then the factor that moved, by pattern.
+
+Regressions are effects. A dead draft slows every figure of its arm; a slower prefill shows in TTFT and, through it, in
+tokens/s of short answers. Each effect goes to one cause, the first that explains it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from suite.gate.factors import factor_causes, machine
+from suite.gate.records import Key, Outcome, Session
+from suite.gate.verdicts import Cause, Judgement, Verdict
+
+EXPLAINS = ("launch", "activation", "canary", "log")
+"""Kinds of promise that, once broken, explain every other fault of the arm; the first of them is the cause."""
+
+SPELLED = re.compile(r" \([^()]*\)$")
+
+
+def causes(session: Session, judged: Judgement) -> list[Cause]:
+    """Every cause with what follows from it, the gravest first; empty if all is well."""
+    left = {key: verdict for key, verdict in judged.verdicts.items() if _is_bad(verdict)}
+    found = _promises(session, left)
+    found += machine(judged, left)
+    found += factor_causes(session, judged, left)
+    return [*found, *_infrastructure(session), *_not_to_be_trusted(judged), *_undecided(judged)]
+
+
+def _is_bad(verdict: Verdict) -> bool:
+    return verdict.word in ("regression", "broken promise") or is_unmeasured(verdict)
+
+
+def is_unmeasured(verdict: Verdict) -> bool:
+    """Whether this figure was asked for and never measured."""
+    return verdict.word == "invalid" and verdict.reason.startswith("not measured: ")
+
+
+def _promises(session: Session, left: dict[Key, Verdict]) -> list[Cause]:
+    """Broken promises, each once, with the figures that they explain taken out of `left`."""
+    broken = [o for o in session.outcomes if o.word == "broken"]
+    first = {arm: min((o for o in broken if o.arm == arm), key=_rank) for arm in {o.arm for o in broken}}
+    grouped: dict[str, list[Outcome]] = {}
+    followers: dict[str, list[Outcome]] = {}
+    for outcome in sorted(broken, key=_rank):
+        head = first[outcome.arm]
+        if outcome is not head and head.kind in EXPLAINS:
+            followers.setdefault(_same(head), []).append(outcome)
+        else:
+            grouped.setdefault(_same(outcome), []).append(outcome)
+    found = []
+    for same, outcomes in grouped.items():
+        arms = list(dict.fromkeys(o.arm for o in outcomes))
+        explains = [arm for arm in arms if first[arm].kind in EXPLAINS and _same(first[arm]) == same]
+        figures = [key for key in left if set(_arms_of(session, key)) & set(explains)]
+        for key in figures:
+            del left[key]
+        figures += _own_figures(outcomes, left)
+        others = [o for o in followers.get(same, []) if not _has_figure(o, figures)]
+        kind = "launch" if outcomes[0].kind == "launch" else "promise"
+        found.append(
+            Cause(kind, _named(outcomes[0], arms), arms, [_said(k) for k in figures], _items(others))
+        )
+    return found
+
+
+def _rank(outcome: Outcome) -> tuple[int, bool]:
+    place = EXPLAINS.index(outcome.kind) if outcome.kind in EXPLAINS else len(EXPLAINS)
+    return place, outcome.name == "ArmNotInEffect"  # it repeats what activation says of the same server
+
+
+def _same(outcome: Outcome) -> str:
+    """Two arms with one fault say it with other figures in brackets."""
+    return SPELLED.sub("", outcome.short or outcome.text.split("\n", 1)[0])
+
+
+def _named(outcome: Outcome, arms: Sequence[str]) -> str:
+    text = outcome.short or outcome.text.split("\n", 1)[0]
+    return text if any(arm in text for arm in arms) else f"{text} [{', '.join(arms)}]"
+
+
+def _own_figures(outcomes: Sequence[Outcome], left: dict[Key, Verdict]) -> list[Key]:
+    """The figures of the very items that broke: an acceptance below its floor regressed too."""
+    own = [key for key in left if any((o.item, o.arm) == (key.question, key.arm) for o in outcomes)]
+    for key in own:
+        del left[key]
+    return own
+
+
+def _has_figure(outcome: Outcome, figures: Iterable[Key]) -> bool:
+    return any((outcome.item, outcome.arm) == (key.question, key.arm) for key in figures)
+
+
+def _arms_of(session: Session, key: Key) -> list[str]:
+    """The arms that a figure is made of."""
+    series = session.find(key.question, key.arm)
+    if series is not None and series.derived_from:
+        return series.derived_from
+    asked = next((a for a in session.asked if (a.question, a.arm) == (key.question, key.arm)), None)
+    return asked.parts if asked is not None and asked.parts else [key.arm]
+
+
+def _infrastructure(session: Session) -> list[Cause]:
+    """What the server cannot be blamed for: each thing once, with the items that it cost."""
+    grouped: dict[str, list[Outcome]] = {}
+    for outcome in session.outcomes:
+        if outcome.word == "infrastructure":
+            grouped.setdefault(outcome.short or outcome.text, []).append(outcome)
+    lost = [o for o in session.outcomes if o.name == "ArmUnavailable"]
+    return [
+        Cause(
+            "infrastructure",
+            text,
+            arms := list(dict.fromkeys(o.arm for o in outcomes)),
+            others=_items([*outcomes, *(o for o in lost if o.arm in arms)]),
+        )
+        for text, outcomes in grouped.items()
+    ]
+
+
+def _not_to_be_trusted(judged: Judgement) -> list[Cause]:
+    return _by_reason(
+        "invalid", (v for v in judged.verdicts.values() if v.word == "invalid" and not is_unmeasured(v))
+    )
+
+
+def _undecided(judged: Judgement) -> list[Cause]:
+    return _by_reason("undecided", (v for v in judged.verdicts.values() if v.word == "inconclusive"))
+
+
+def _by_reason(kind: str, verdicts: Iterable[Verdict]) -> list[Cause]:
+    """One cause for all figures that share a reason, the launch and round it was seen in left out."""
+    grouped: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        said = verdict.reason if kind == "invalid" else (verdict.needs or verdict.reason)
+        grouped.setdefault(re.sub(r"^launch \d+: |\d+ of \d+ rounds, first ", "", said), []).append(verdict)
+    return [
+        Cause(kind, text, sorted({v.arm for v in group}), [_said(v.key) for v in group])
+        for text, group in grouped.items()
+    ]
+
+
+def _said(key: Key) -> str:
+    return f"{key.question}, {key.arm}: {key.metric}"
+
+
+def _items(outcomes: Iterable[Outcome]) -> list[str]:
+    return list(dict.fromkeys(f"{o.item}, {o.arm}" for o in outcomes))

@@ -1,0 +1,140 @@
+"""The run in one sentence, made from causes: the same words in terminal, summary, report and offline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from suite.gate.records import Session
+from suite.gate.status import BROKEN, INFRASTRUCTURE, UNDECIDED, nothing_judged
+from suite.gate.verdicts import Cause, Judgement, Verdict
+
+SHOWN_CAUSES = 2
+PROVEN = ("promise", "launch", "machine", "acceptance", "steps", "prefill", "figure")
+"""Kinds of cause that the server answers for."""
+
+
+def sentence(session: Session, judged: Judgement) -> str:
+    """`NO-GO: MTP drafts are dead (0 of 570 accepted): 14 figures follow from it`, or GO, or CANNOT TELL."""
+    if judged.status == BROKEN:
+        return f"NO-GO: {_no_go(session, judged)}"
+    if judged.status == INFRASTRUCTURE:
+        causes = [c for c in judged.causes if c.kind == "infrastructure"]
+        return f"NOT MEASURED, infrastructure: {_listed(causes)}"
+    if judged.status == UNDECIDED:
+        return f"CANNOT TELL: {_cannot_tell(session, judged)}"
+    return _good(session, judged)
+
+
+def _no_go(session: Session, judged: Judgement) -> str:
+    causes = [c for c in judged.causes if c.kind in PROVEN]
+    if causes:
+        return _listed(causes)
+    unjudged = [v for v in judged.verdicts.values() if v.word == "unjudged"]
+    if unjudged:
+        return f"{_figures(len(unjudged))} without a baseline, and one is required: {unjudged[0].reason}; {unjudged[0].needs}"
+    return f"{_nothing(session)}, and a baseline is required to be met"
+
+
+def _cannot_tell(session: Session, judged: Judgement) -> str:
+    verdicts = list(judged.verdicts.values())
+    if nothing_judged(verdicts, session.outcomes) and not any(v.word == "invalid" for v in verdicts):
+        unjudged = [v for v in verdicts if v.word == "unjudged"]
+        if unjudged:
+            return f"nothing was judged: {unjudged[0].reason}; {unjudged[0].needs}"
+        return _nothing(session)
+    parts = []
+    for word, said in (("invalid", "not to be trusted"), ("inconclusive", "undecided")):
+        count = sum(v.word == word for v in verdicts)
+        kind = "undecided" if word == "inconclusive" else "invalid"
+        causes = [c for c in judged.causes if c.kind == kind]
+        if count and causes:
+            parts.append(f"{count} of {len(verdicts)} figures {said}; {_texts(causes)}")
+        elif count:
+            why = next(v.reason for v in verdicts if v.word == word)
+            parts.append(f"{count} of {len(verdicts)} figures {why}")
+    if not parts:
+        unproven = [o for o in session.outcomes if o.word == "unproven"]
+        parts = [f"{o.item}, {o.arm}: {o.short or o.text}" for o in unproven[:SHOWN_CAUSES]]
+    return "; ".join(parts) or _nothing(session)
+
+
+def _nothing(session: Session) -> str:
+    """That nothing was measured, and why."""
+    skipped = [o for o in session.outcomes if o.word == "skipped"]
+    others = [o for o in session.outcomes if o.word in ("unproven", "infrastructure")]
+    reasons = list(dict.fromkeys(o.short or o.text for o in [*others, *skipped]))
+    return "nothing was measured" + (f": {'; '.join(reasons[:SHOWN_CAUSES])}" if reasons else "")
+
+
+def _good(session: Session, judged: Judgement) -> str:
+    verdicts = list(judged.verdicts.values())
+    kept = sum(o.word == "kept" for o in session.outcomes)
+    of_word = {word: [v for v in verdicts if v.word == word] for word in {v.word for v in verdicts}}
+    passed, better = of_word.get("pass", []), of_word.get("improvement", [])
+    unjudged, open_ = of_word.get("unjudged", []), of_word.get("inconclusive", [])
+    parts = []
+    if passed:
+        margins = {v.margin for v in passed}
+        within = f"{100 * margins.pop():g} %" if len(margins) == 1 else "their margins"
+        parts.append(f"{_figures(len(passed))} within {within}")
+    if better:
+        parts.append(f"{len(better)} better than the baseline")
+    if judged.status == 0 and (regressed := of_word.get("regression")):
+        parts.append(f"{len(regressed)} worse, accepted: {session.plan.accepted}")
+    if open_:
+        parts.append(f"{len(open_)} undecided, which a recording run may leave")
+    if gain := _gain(verdicts):
+        parts.append(gain)
+    if unjudged:
+        reason, needs = unjudged[0].reason, unjudged[0].needs
+        parts.append(
+            f"{_figures(len(unjudged))} not judged, {reason}" + (f" ({needs})" if not passed else "")
+        )
+    if not passed and not better:
+        parts.append(f"{kept} checks hold")
+    compared = any(v.word not in ("unjudged", "invalid") for v in verdicts)
+    return f"{'GO' if compared or not unjudged else 'NOT JUDGED'}: {', '.join(parts)}"
+
+
+def _gain(verdicts: Iterable[Verdict]) -> str:
+    """What MTP gains, at the fewest clients and at the most that were measured."""
+    told = [
+        (int(m[1]), v.value)
+        for v in verdicts
+        if (m := re.search(r"\[c(\d+)\]$", v.question)) and v.metric == "mtp_speedup"
+    ]
+    known = sorted((clients, value) for clients, value in told if value is not None)
+    if not known:
+        return ""
+    ends = [known[0], known[-1]] if len(known) > 1 else known
+    return "MTP on " + ", ".join(
+        f"{'gains' if value >= 1 else 'costs'} {100 * abs(value - 1):.0f} % at {clients} client{'s' if clients > 1 else ''}"
+        for clients, value in ends
+    )
+
+
+def _listed(causes: Sequence[Cause]) -> str:
+    shown = [_with_effects(cause) for cause in causes[:SHOWN_CAUSES]]
+    more = len(causes) - SHOWN_CAUSES
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def _with_effects(cause: Cause) -> str:
+    counted = [(len(cause.figures), "figure"), (len(cause.others), "other check")]
+    if cause.kind == "figure" or (len(cause.figures) + len(cause.others) < 2 and cause.kind != "promise"):
+        return cause.text
+    told = " and ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counted if n)
+    verb = "follows" if sum(n for n, _ in counted) == 1 else "follow"
+    if cause.kind == "infrastructure":
+        return f"{cause.text} ({len(cause.others)} items)"
+    return f"{cause.text}: {told} {verb} from it" if told else cause.text
+
+
+def _texts(causes: Sequence[Cause]) -> str:
+    more = len(causes) - SHOWN_CAUSES
+    return "; ".join(c.text for c in causes[:SHOWN_CAUSES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _figures(count: int) -> str:
+    return f"{count} figure{'s' if count != 1 else ''}"
