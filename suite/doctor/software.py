@@ -11,9 +11,10 @@ from suite.doctor.line import Line, Status
 from suite.probes import checkpoint as checkpoints
 from suite.probes import installation
 from suite.servers.runtimes import Runtime
+from suite.sglang import builds, speculation_sources
 from suite.sglang import server as servers
-from suite.sglang import speculation_sources
 from suite.sglang.errors import CheckpointError, MetricsDisabled
+from suite.sglang.server.changes import FIRST as TELLING
 
 POISON = ("SGLANG_SIMULATE_ACC_LEN", "SGLANG_SIMULATE_ACC_METHOD", "SGLANG_SIMULATE_ACC_TOKEN_MODE")
 """Variables that force acceptance: with them nothing that is measured is true."""
@@ -79,13 +80,32 @@ def sglang(runtime: Runtime) -> Iterator[Line]:
         return
     found = installation.scan(runtime.host, python, env=env, cwd=runtime.cwd)
     installed = found.installation
-    beside = ", ".join(
-        f"{name} {version}" for name, version in installed.subject().items() if name != "sglang"
-    )
+    facts = installed.subject()
+    beside = ", ".join(f"{name} {facts[name]}" for name in TELLING if name in facts and name != "sglang")
     yield Line("ok", "sglang", f"{installed.version} in {installed.root} ({beside})")
+    yield from _build(installed)
     yield from _source(found)
     yield from _plugins(installed, runtime)
     yield from _environment(installed.environment)
+
+
+def _build(installed: installation.Installation) -> Iterator[Line]:
+    """What sort of build this is, where a version alone would not tell it from another."""
+    if installed.changed:
+        named = installed.subject()["changed_files"]
+        of = f"commit {installed.commit[:10]}" if installed.described and installed.commit else "its wheel"
+        said = f"{len(installed.changed)} files are not as in {of}: {named}"
+        yield Line(
+            "warning",
+            "build",
+            said,
+            "results are kept apart by the code's hash; commit what you mean to keep",
+        )
+    build = builds.read(installed.described or installed.version)
+    if build.kind != "release":
+        named = f"a {build.kind} build" if build.kind != "commit" else "a build that names only its commit"
+        said = f"{installed.described or installed.version}: {named}, commit {installed.commit or 'unknown'}"
+        yield Line("ok", "build", said, "docs/builds.md says how to gate nightlies")
 
 
 def _source(found: installation.Scanned) -> Iterator[Line]:

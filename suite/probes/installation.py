@@ -56,7 +56,8 @@ class Installation:
 
     ``beside`` are the versions of the packages that SGLang requires and of those that change speed or answers.
     ``code_hash`` is of the package's files, so that a patched file is another build. Of a checkout, ``commit`` is git's
-    HEAD, ``described`` its place between tags, and ``changed`` the files that differ from it.
+    HEAD and ``described`` its place between tags. ``changed`` are the files that are not as the commit, or the wheel,
+    has them; ``None`` where that cannot be told.
     """
 
     root: str
@@ -93,7 +94,7 @@ CHANGED_SHOWN = 5
 
 
 def _listed(changed: tuple[str, ...] | None) -> str | None:
-    """``none``, or how many files of a checkout were changed and the first of them; ``None`` without a checkout."""
+    """The first of the files that were changed, and how many more; ``none`` if none was; ``None`` if that is not known."""
     if changed is None:
         return None
     more = len(changed) - CHANGED_SHOWN
@@ -187,7 +188,7 @@ def look(
         environment=found.get("environment", {}),
         code_hash=found.get("hash"),
         described=found.get("described"),
-        changed=tuple(found["changed"]) if "changed" in found else None,
+        changed=tuple(found["changed"]) if found.get("changed") is not None else None,
         cuda=found.get("cuda"),
     )
 

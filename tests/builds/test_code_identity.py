@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -91,6 +93,31 @@ def test_an_edited_file_of_a_checkout_is_named(tmp_path: Path) -> None:
     assert new["commit"] == old["commit"]
     assert new["code"] != old["code"]
     assert new["changed_files"] == "python/sglang/srt/server_args.py, python/sglang/srt/added.py"
+
+
+def wheel_installed(folder: Path) -> Path:
+    """The package as pip leaves it: with the hash of each file in RECORD."""
+    root = making.package(folder)
+    info = folder / "sglang-0.5.20.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.20\n")
+    rows = []
+    for path in sorted(root.rglob("*.py")):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).decode().rstrip("=")
+        rows.append(f"{path.relative_to(folder)},sha256={digest},{path.stat().st_size}")
+    (info / "RECORD").write_text("\n".join([*rows, "sglang-0.5.20.dist-info/RECORD,,"]) + "\n")
+    return root
+
+
+def test_a_patched_file_of_a_wheel_is_named_and_a_file_that_is_gone(tmp_path: Path) -> None:
+    root = wheel_installed(tmp_path)
+    old = look(tmp_path, root)
+    assert old["changed_files"] == "none"
+    (root / "srt" / "server_args.py").write_text("# patched\n")
+    (root / "launch_server.py").unlink()
+    new = look(tmp_path, root)
+    assert new["changed_files"] == "sglang/launch_server.py, sglang/srt/server_args.py"
+    assert new["code"] != old["code"]
 
 
 def test_an_environment_inside_somebodys_repository_is_not_its_code(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ A checkout keeps the version of its last installation, an image may have a file 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -68,6 +69,37 @@ def _git(root: str, *words: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def patched(distribution: metadata.Distribution, root: str) -> list[str] | None:
+    """Files of an installed package that are not as its wheel brought them, by the hashes of its RECORD.
+
+    ``None`` where the distribution keeps no hashes of files below ``root`` (an editable installation).
+    """
+    listed = 0
+    changed = []
+    for path in distribution.files or []:
+        place = os.path.realpath(str(path.locate()))
+        if (
+            path.hash is None
+            or path.hash.mode != "sha256"
+            or not place.startswith(os.path.realpath(root) + os.sep)
+        ):
+            continue
+        listed += 1
+        if not path.name.endswith((".pyc", ".pyo")) and _record_hash(place) != path.hash.value:
+            changed.append(str(path))
+    return changed if listed else None
+
+
+def _record_hash(path: str) -> str | None:
+    """A file's hash as RECORD writes it (PEP 376): urlsafe base64 without padding; ``None`` for a file that is gone."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).digest()
+    except OSError:
+        return None
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def commit_of_url(distribution: metadata.Distribution) -> str | None:

@@ -135,8 +135,9 @@ def look(arguments: Sequence[str]) -> dict[str, Any]:
     own_name = there.get("sglang")
     wanted = {*(code_identity.required(own_name) if own_name else ()), *filter(_BESIDE.fullmatch, there)}
     result["beside"] = {name: there[name].version for name in sorted(wanted & there.keys())}
-    if own_name and result["commit"] is None:
-        result["commit"] = code_identity.commit_of_url(own_name)
+    if own_name and "changed" not in result:
+        result["commit"] = result["commit"] or code_identity.commit_of_url(own_name)
+        result["changed"] = code_identity.patched(own_name, root)
     torch = importlib.util.find_spec("torch")
     result["cuda"] = code_identity.cuda_of(list(torch.submodule_search_locations or [])) if torch else None
     result["plugins"] = plugins(metadata.distributions())
