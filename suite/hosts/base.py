@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import shlex
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,14 @@ class Running(ABC):
             self._over = True
             raise EOFError
         return line
+
+    @abstractmethod
+    def ended(self) -> str | None:
+        """How it ended, to follow its name ("was killed by SIGKILL"); ``None`` while it runs or if that is not known."""
+
+    @abstractmethod
+    def close_input(self, last: bytes = b"") -> None:
+        """Send ``last``, close its input, and wait for nothing. For a signal's handler too: no locks, no errors."""
 
     @abstractmethod
     def close(self, timeout_s: float) -> None:
@@ -177,6 +186,16 @@ class Host(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def in_words(code: int) -> str:
+    """A status as ``subprocess`` tells it: a negative one is a signal's number."""
+    if code >= 0:
+        return f"ended with status {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def _listens(line: str, port: int) -> bool:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from suite.hosts.base import Completed, Host, Running
+from suite.hosts.base import Completed, Host, Running, in_words
 from suite.hosts.errors import CommandFailed, CommandTimeout, ConnectionLost, NoSuchFile
 
 
@@ -142,11 +142,22 @@ class _LocalRunning(Running):
         except (OSError, ValueError):
             raise ConnectionLost(f"{self._process.args[0]!r} is gone") from None  # type: ignore[index]
 
-    def close(self, timeout_s: float) -> None:
+    def ended(self) -> str | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its output may have ended a moment before it
+            return in_words(self._process.wait(1.0))
+        return None
+
+    def close_input(self, last: bytes = b"") -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            if last:
+                self._process.stdin.write(last)
         with contextlib.suppress(OSError):
             self._process.stdin.close()
+
+    def close(self, timeout_s: float) -> None:
+        assert self._process.stdout is not None
+        self.close_input()
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -14,7 +14,7 @@ import asyncssh
 
 from suite import config
 from suite.hosts import ssh_loop
-from suite.hosts.base import Completed, Host, Running
+from suite.hosts.base import Completed, Host, Running, in_words
 from suite.hosts.errors import CommandFailed, CommandTimeout, ConnectionLost, NoSuchFile
 from suite.hosts.ssh_connect import connect
 from suite.hosts.tunnel import Tunnel
@@ -196,10 +196,31 @@ class _SSHRunning(Running):
 
         self._host._call(work(), 60.0)
 
+    def ended(self) -> str | None:
+        async def work() -> None:  # its status comes a moment after the end of its output
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._process.wait_closed()
+
+        with contextlib.suppress(ConnectionLost):
+            self._host._call(work(), 10.0)
+        if self._process.exit_signal:
+            return f"was killed by SIG{self._process.exit_signal[0]}"
+        code = self._process.exit_status
+        return None if code is None or code < 0 else in_words(code)
+
+    def close_input(self, last: bytes = b"") -> None:
+        ssh_loop.soon(lambda: self._write_eof(last))
+
+    def _write_eof(self, last: bytes = b"") -> None:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            if last:
+                self._process.stdin.write(last)
+            self._process.stdin.write_eof()
+
     def close(self, timeout_s: float) -> None:
         async def work() -> None:
-            with contextlib.suppress(OSError, asyncssh.Error):
-                self._process.stdin.write_eof()
+            self._write_eof()
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._process.wait_closed()

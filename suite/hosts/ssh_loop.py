@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import functools
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -34,3 +34,8 @@ def call(work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+def soon(do: Callable[[], object]) -> None:
+    """Have the loop call ``do`` and wait for nothing."""
+    _loop().call_soon_threadsafe(do)

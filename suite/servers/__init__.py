@@ -27,6 +27,7 @@ from suite.servers.errors import (
     ServerDied,
     ServerError,
     SupervisorFailed,
+    SupervisorLost,
     UnitUnusable,
     WeightsMissing,
 )
@@ -34,6 +35,7 @@ from suite.servers.launcher import Launcher
 from suite.servers.phases import PHASES
 from suite.servers.runtimes import DockerWay, ProcessWay, SystemdWay, Way
 from suite.servers.server import Ended, Server
+from suite.servers.supervisor_client import Tell
 
 __all__ = [
     "AttachLauncher",
@@ -58,6 +60,7 @@ __all__ = [
     "ServerDied",
     "ServerError",
     "SupervisorFailed",
+    "SupervisorLost",
     "UnitUnusable",
     "WeightsMissing",
     "launcher_for",
@@ -70,9 +73,13 @@ def launcher_for(
     log_dir: Path,
     say: Callable[[str], None] = lambda line: None,
     *,
+    tell: Tell | None = None,
     wait_s: float = 0.0,
 ) -> Launcher | AttachLauncher:
     """What launches ``target``'s arms. ``wait_s`` is how long to wait for another run's lock.
+
+    ``say`` takes what goes on, in passing; ``tell`` a kind and a sentence of what bears on how far a run may be
+    trusted and must not be lost (without it, ``say`` takes the sentence).
 
     Raises :class:`~suite.config.ConfigError` for a time limit on a phase that there is not. Entering it raises :class:`Locked` when another run holds the target or its GPUs, and
     :class:`~suite.hosts.HostError` when a host cannot be worked with.
@@ -84,8 +91,9 @@ def launcher_for(
                 f"{suite.path}: [targets.{target.name}.timeouts.phase_s] unknown phase {phase!r}; "
                 f"there are: {', '.join(PHASES)}"
             )
+    told = tell or (lambda kind, text: say(text))
     if isinstance(target.launch, config.AttachLaunch):
-        return AttachLauncher(suite, target, target.launch, log_dir, say, wait_s)
+        return AttachLauncher(suite, target, target.launch, log_dir, say, told, wait_s)
 
     def way_for(host: Host) -> Way:
         launch = target.launch
@@ -96,4 +104,4 @@ def launcher_for(
         assert isinstance(launch, config.ProcessLaunch)
         return ProcessWay(launch, suite.path.resolve().parent, host.is_local)
 
-    return Launcher(suite, target, log_dir, say, way_for, wait_s)
+    return Launcher(suite, target, log_dir, say, told, way_for, wait_s)

@@ -17,7 +17,7 @@ from suite.redact import Secret
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
 from suite.servers.health import get_json
 from suite.servers.server import Server
-from suite.servers.supervisor_client import Supervisor, host_python
+from suite.servers.supervisor_client import Supervisor, Tell, host_python
 from suite.sglang import errors as wire
 from suite.sglang import http
 from suite.sglang.flags import Flags, FlagValue, parse_argv
@@ -39,6 +39,7 @@ class AttachLauncher:
         launch: config.AttachLaunch,
         log_dir: Path,
         say: Callable[[str], None],
+        tell: Tell,
         wait_s: float,
     ) -> None:
         self._suite = suite
@@ -46,6 +47,7 @@ class AttachLauncher:
         self._launch = launch
         self._log_dir = log_dir
         self._say = say
+        self._tell = tell
         self._wait_s = wait_s
         self._stack = ExitStack()
         self.launches = 0
@@ -56,7 +58,7 @@ class AttachLauncher:
         self._admin_api_key = self._read_key("admin_api_key_env", self._launch.admin_api_key_env)
         with ExitStack() as stack:
             self._host: Host = stack.enter_context(open_host(self._suite.host(self.target.host)))
-            supervisor = Supervisor(self._host, lambda text: None, self._say)
+            supervisor = Supervisor(self._host, lambda text: None, self._say, self._tell)
             supervisor.open(
                 [f"server {self._url.netloc}"],
                 {"target": self.target.name, "run": self._log_dir.parent.name},
@@ -72,6 +74,9 @@ class AttachLauncher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def abandon(self) -> None:
+        """Nothing here is ours to end."""
 
     def start(self, arm: config.Arm) -> Server:
         """The running server, if it is what ``arm`` asks for.

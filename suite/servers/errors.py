@@ -3,6 +3,7 @@
 ServerError
 ├── Locked              another run holds the target or its GPUs
 ├── SupervisorFailed    the suite's own process on the host did not do its part
+│   └── SupervisorLost      it was killed, or broke down
 ├── NotThisArm          the attached server is not the arm that was asked for
 ├── NotSGLang           something answers there, and it is not SGLang
 ├── UnitUnusable        a systemd unit cannot be read as an SGLang server
@@ -76,6 +77,10 @@ class Locked(ServerError):
 
 class SupervisorFailed(ServerError):
     """The suite's own process on the host did not do its part."""
+
+
+class SupervisorLost(SupervisorFailed):
+    """The suite's own process on the host is gone: killed, or broken down. It can be started again."""
 
 
 class NotThisArm(ServerError):

@@ -14,14 +14,14 @@ from suite import config, redact
 from suite.hosts import Host, HostError, open_host
 from suite.redact import Secret
 from suite.servers import locks
-from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError
+from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError, SupervisorLost
 from suite.servers.health import ReadyWatch
 from suite.servers.log import LogCopy
 from suite.servers.node import Node
 from suite.servers.phases import PhaseClock
 from suite.servers.runtimes import Asked, SystemdWay, Way
 from suite.servers.server import Ended, Server
-from suite.servers.supervisor_client import host_python
+from suite.servers.supervisor_client import Tell, host_python
 from suite.sglang.flags import Flags
 
 SAY_EVERY_S = 5.0
@@ -39,6 +39,7 @@ class Launcher:
         target: config.Target,
         log_dir: Path,
         say: Callable[[str], None],
+        tell: Tell,
         way_for: Callable[[Host], Way],
         wait_s: float,
     ) -> None:
@@ -46,12 +47,14 @@ class Launcher:
         self.target = target
         self.log_dir = log_dir
         self._say = say
+        self._tell = tell
         self._way_for = way_for
         self._wait_s = wait_s
         self.nodes: list[Node] = []
         self._ways: list[Way] = []
         self._server: Server | None = None
         self._stack = ExitStack()
+        self._abandoned = False
         self.launches = 0
 
     def __enter__(self) -> Launcher:
@@ -66,39 +69,68 @@ class Launcher:
     def _open_node(self, host: Host, stack: ExitStack) -> None:
         launch = self.target.launch
         interpreter = launch.interpreter if isinstance(launch, config.ProcessLaunch) else None
-        node = Node(host, interpreter, self._say)
-        node.supervisor.open(
-            locks.keys(self._suite.path, self.target),
-            {"target": self.target.name, "run": self.log_dir.parent.name},
-            python=host_python(host, interpreter),
-            wait_s=self._wait_s,
-        )
-        stack.callback(node.supervisor.close)
+        node = Node(host, interpreter, self._say, self._tell)
+        stack.callback(lambda: node.supervisor.close())  # of the one that is there then
+        self._open_supervisor(node)
         # only now: what a dead run left may have changed whether a unit is running
         way = self._way_for(host)
         node.supervisor.make_room(way.enter, way.leave)
         self.nodes.append(node)
         self._ways.append(way)
 
+    def _open_supervisor(self, node: Node) -> None:
+        node.supervisor.open(
+            locks.keys(self._suite.path, self.target),
+            {"target": self.target.name, "run": self.log_dir.parent.name},
+            python=host_python(node.host, node.interpreter),
+            wait_s=self._wait_s,
+        )
+
+    def _replace_lost(self) -> None:
+        """A new supervisor wherever one is gone; it ends what the old one left, and makes room again."""
+        for node, way in zip(self.nodes, self._ways, strict=True):
+            if isinstance(node.supervisor.lost, SupervisorLost):
+                node.renew()
+                self._open_supervisor(node)
+                node.supervisor.make_room(way.enter, way.leave)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            self._stop(self.launches)
+            if not self._abandoned:
+                self._stop(self.launches)
+
+    def abandon(self) -> None:
+        """Have everything ended within seconds, and wait for nothing; leaving the launcher waits for it.
+
+        For a run that was told to stop: servers get the time of a goodbye, not ``drain_s``. Nothing can be
+        started any more.
+        """
+        self._abandoned = True
+        for node in self.nodes:
+            node.supervisor.leave()
 
     def start(self, arm: config.Arm) -> Server:
         """Launch ``arm`` and wait until it is ready.
 
+        A supervisor that is gone is replaced first.
+
         Raises:
             LaunchFailed: one of its kinds; nothing of the server is left.
+            SupervisorLost: the supervisor was killed meanwhile, and the server ended with it.
             HostError: a host could not be reached any more.
         """
         if self._server is not None:
             raise RuntimeError(f"{self._server.arm} is still up; stop it before starting {arm.name}")
+        self._replace_lost()
         self.launches += 1
         begun = time.monotonic()
         try:
             return self._start(arm, begun)
+        except KeyboardInterrupt:
+            self.abandon()
+            raise
         except BaseException as failure:
             try:
                 self._end_all()
@@ -195,10 +227,14 @@ class Launcher:
     def _launch(self, node: Node, rank: int, arm: config.Arm, flags: Flags, env: Mapping[str, str]) -> None:
         name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
         node.clock = PhaseClock()
-        log = LogCopy(self.log_dir / f"{name}.log", _secrets(flags, env, node.host), node.clock.read)
+        path = self.log_dir / f"{name}.log"
+        log = LogCopy(path, _secrets(flags, env, node.host), node.clock.read, partial(self._log_failed, path))
         asked = Asked(flags, env, node.supervisor.next_token(), self.target.name, arm.name)
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
         node.launch(asked.token, self._ways[rank].plan(asked), log, where)
+
+    def _log_failed(self, path: Path, error: OSError) -> None:
+        self._tell("log", f"the copy of a server's log cannot be written: {path}: {error.strerror or error}")
 
     def _await_ready(self, arm: config.Arm, base_url: str, api_key: Secret | None, begun: float) -> None:
         watch = ReadyWatch(base_url, api_key)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from suite.hosts import Host
 from suite.servers.diagnosis import Signs, diagnose, hopeless, signs_of
-from suite.servers.errors import CannotStart, Evidence, LaunchFailed, SupervisorFailed
+from suite.servers.errors import CannotStart, Evidence, LaunchFailed, SupervisorFailed, SupervisorLost
 from suite.servers.log import KEPT_LINES, LogCopy
 from suite.servers.phases import PhaseClock
 from suite.servers.runtimes import Plan
 from suite.servers.server import Ended
-from suite.servers.supervisor_client import Supervisor
+from suite.servers.supervisor_client import Supervisor, Tell
 
 EVIDENCE_LINES = 25
 
@@ -19,18 +19,25 @@ EVIDENCE_LINES = 25
 class Node:
     """One host of a launch: its supervisor, and what runs there now."""
 
-    def __init__(self, host: Host, interpreter: str | None, say: Callable[[str], None]) -> None:
+    def __init__(self, host: Host, interpreter: str | None, say: Callable[[str], None], tell: Tell) -> None:
         self.host = host
         self.interpreter = interpreter
+        self._say = say
+        self._tell = tell
         self.clock = PhaseClock()
         self.log: LogCopy | None = None
         self.plan: Plan | None = None
         self.pid: int | None = None
-        self.supervisor = Supervisor(host, self._on_log, say)
+        self.supervisor = Supervisor(host, self._on_log, say, tell)
 
     def _on_log(self, text: str) -> None:
         if self.log is not None:
             self.log.write(text)
+
+    def renew(self) -> None:
+        """A supervisor in place of one that is gone, not opened yet; nothing runs on this host any more."""
+        self.plan = None
+        self.supervisor = Supervisor(self.host, self._on_log, self._say, self._tell)
 
     def launch(self, token: str, plan: Plan, log: LogCopy, where: Mapping[str, object]) -> None:
         """Start a server there.
@@ -41,6 +48,8 @@ class Node:
         self.log, self.plan = log, plan
         try:
             self.pid = self.supervisor.launch(token, {**plan.spec(), **where})
+        except SupervisorLost:
+            raise
         except SupervisorFailed as failure:
             advice = "Check python, wrapper and cwd in [targets.NAME.launch]."
             raise CannotStart(failure.summary, advice, self.evidence()) from None
@@ -56,6 +65,8 @@ class Node:
         plan, self.plan = self.plan, None
         try:
             told = self.supervisor.end(drain_s)
+        except SupervisorLost as lost:  # and with it what it had started
+            return Ended(0.0, lost.summary)
         finally:
             if self.log is not None:
                 self.log.close()

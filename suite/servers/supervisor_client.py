@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.hosts import ConnectionLost, Host
-from suite.servers.errors import Locked, SupervisorFailed
+from suite.servers.errors import Locked, SupervisorFailed, SupervisorLost
 
 DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
 """Overrides where locks and records are kept on this machine (tests use one of their own)."""
@@ -26,6 +27,9 @@ SILENCE_S = 90.0
 
 DIRECTORY = "/tmp/sglang-perf-gate"
 """Where locks and records are kept on every host, for all its users."""
+
+Tell = Callable[[str, str], None]
+"""Takes lasting news: a kind (``leftover``, ``supervisor``, ``log``) and a sentence."""
 
 _MODULES = ("processes", "claims", "job", "supervisor")
 _ON_HOST = Path(__file__).parent / "on_host"
@@ -54,13 +58,38 @@ def _program() -> bytes:
     return json.dumps(modules).encode()
 
 
-class Supervisor:
-    """A supervisor on ``host``, started by :meth:`open`. Not for several threads at once."""
+_OPEN: set[Supervisor] = set()
+"""Every supervisor that was started and has not gone yet."""
 
-    def __init__(self, host: Host, on_log: Callable[[str], None], say: Callable[[str], None]) -> None:
+
+def end_all_at_once(limit_s: float) -> bool:
+    """Have every supervisor kill what it holds, and wait at most ``limit_s`` for them to go; did all?
+
+    For a signal's handler: takes no lock that the interrupted code may hold. What takes longer goes on without us.
+    """
+    deadline = time.monotonic() + limit_s
+    supervisors = list(_OPEN)
+    for supervisor in supervisors:
+        supervisor.hurry()
+    return all(one.gone.wait(max(0.0, deadline - time.monotonic())) for one in supervisors)
+
+
+class Supervisor:
+    """A supervisor on ``host``, started by :meth:`open`. Not for several threads at once.
+
+    Args:
+        on_log: takes the server's log as it comes, in a thread of its own; must not raise.
+        say: takes what goes on, in passing.
+        tell: takes what must not be lost, as a kind of event and a sentence.
+    """
+
+    def __init__(
+        self, host: Host, on_log: Callable[[str], None], say: Callable[[str], None], tell: Tell
+    ) -> None:
         self._host = host
         self._on_log = on_log
         self._say = say
+        self._tell = tell
         self._noise: list[str] = []
         self._undone: list[str] = []
         self._launches = 0
@@ -70,8 +99,13 @@ class Supervisor:
         elsewhere = os.environ.get(DIRECTORY_VARIABLE) if host.is_local else None
         self.directory = elsewhere or DIRECTORY
         self.exit: dict[str, Any] | None = None
+        self.pid: int | None = None
         self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._over = False
+        self._leaving = False
+        self.lost: Exception | None = None
+        """Why it can be spoken with no more, once that is known."""
+        self.gone = threading.Event()
+        """Set when its output has ended: nothing will ever come from it again."""
 
     def open(
         self,
@@ -89,6 +123,7 @@ class Supervisor:
         """
         program = _program()
         self._running = self._host.start([python, "-u", "-c", _BOOT.format(size=len(program))])
+        _OPEN.add(self)
         threading.Thread(target=self._pump, name="events of the supervisor", daemon=True).start()
         if not self._host.is_local:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
@@ -97,7 +132,7 @@ class Supervisor:
             self._greet(locks, label, wait_s)
         except BaseException:
             self._closing.set()
-            self._running.close(3.0)
+            self._let_go(3.0)
             raise
 
     def _greet(self, locks: Sequence[str], label: Mapping[str, str], wait_s: float) -> None:
@@ -119,7 +154,7 @@ class Supervisor:
             parent=os.getpid() if self._host.is_local else None,
             silence_s=None if self._host.is_local else SILENCE_S,
         )
-        self.pid: int = answer["pid"]
+        self.pid = answer["pid"]
 
     def make_room(self, enter: Sequence[Sequence[str]], leave: Sequence[Sequence[str]]) -> None:
         """Run ``enter`` now, and ``leave`` at the end, whatever kills whom in between.
@@ -133,33 +168,42 @@ class Supervisor:
         """Send a command and wait for the event that answers it.
 
         Raises:
-            SupervisorFailed: it reported an error, said nothing in time, or is gone.
+            SupervisorFailed: it reported an error, or said nothing in time.
+            SupervisorLost: it is gone.
             ConnectionLost: the host is gone.
         """
         self._send(command)
+        return self._await(event, timeout_s)
+
+    def _await(self, event: str, timeout_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             message = self.poll(min(left, 1.0))
             if message is not None and message["event"] == event:
                 return message
         raise SupervisorFailed(
-            f"the supervisor on {self._host.name} did not answer {command['do']!r} in {timeout_s:g} s"
+            f"the supervisor on {self._host.name}{self._number()} did not say {event!r} in {timeout_s:g} s"
         )
 
     def _send(self, command: Mapping[str, Any]) -> None:
-        with self._sending:
-            self._running.send(json.dumps(command).encode() + b"\n")
+        if self.lost is not None:
+            raise self.lost
+        try:
+            with self._sending:
+                self._running.send(json.dumps(command).encode() + b"\n")
+        except ConnectionLost as broken:
+            self.gone.wait(2.0)  # it may have said why
+            raise self._gone(broken) from None
 
     def poll(self, timeout_s: float) -> dict[str, Any] | None:
         """The next event, after doing what it calls for here; ``None`` when there was none in time."""
-        if self._over:
-            raise self._gone()
+        if self.lost is not None:
+            raise self.lost
         try:
             message = self._events.get(timeout=timeout_s) if timeout_s else self._events.get_nowait()
         except queue.Empty:
             return None
         if message is None:
-            self._over = True
             raise self._gone()
         self._act(message)
         return message
@@ -170,27 +214,38 @@ class Supervisor:
             pass
 
     def _pump(self) -> None:
-        """Runs in a thread: the log is copied as it comes, whatever the suite is busy with."""
-        while True:
-            try:
-                line = self._running.line(3600.0)
-            except EOFError:
-                self._events.put(None)
-                return
-            message = _event(line) if line is not None else None
-            if message is None:
-                self._noise.append((line or b"").decode("utf-8", "replace"))
-            elif message["event"] == "log":
-                self._on_log(message["text"])
-            else:
-                self._events.put(message)
+        """Runs in a thread: the log is copied as it comes, whatever the suite is busy with.
+
+        Whatever goes wrong in here, whoever waits for an event learns that there will be no more.
+        """
+        try:
+            while True:
+                if (line := self._running.line(3600.0)) is not None:
+                    self._take(line)
+        except EOFError:
+            pass
+        finally:
+            self.gone.set()
+            self._events.put(None)
+
+    def _take(self, line: bytes) -> None:
+        message = _event(line)
+        if message is None:
+            self._noise.append(line.decode("utf-8", "replace"))
+        elif message["event"] == "log":
+            self._on_log(message["text"])
+        else:
+            self._events.put(message)
 
     def _act(self, message: dict[str, Any]) -> None:
         kind = message["event"]
         if kind == "exited":
             self.exit = message
+        elif kind == "ended" and self._leaving and message["remaining"]:
+            left = "; ".join(message["remaining"])
+            self._undone.append(f"STILL RUNNING, could not be ended: {left}")
         elif kind == "leftover":
-            self._say(_leftover_sentence(message, self._host.name))
+            self._tell("leftover", _leftover_sentence(message, self._host.name))
         elif kind == "busy":
             raise Locked(*_busy_sentences(message, self._host.name))
         elif kind in ("entered", "left"):
@@ -198,17 +253,30 @@ class Supervisor:
             self._say(f"{self._host.name}: {command}")
             if kind == "left" and message["code"]:
                 self._undone.append(f"{command} ended with status {message['code']}: {message['output']}")
+        elif kind == "broke":
+            self._tell("supervisor", f"the supervisor on {self._host.name}: {message['error']}")
         elif kind == "failed":
             raise SupervisorFailed(f"{self._host.name}: {message['error']}")
 
-    def _gone(self) -> Exception:
+    def _gone(self, broken: ConnectionLost | None = None) -> Exception:
+        """What became of it: it ended, by itself or killed, or the connection to it broke."""
         noise = "\n".join(self._noise[-15:]).strip()
-        if not self._host.is_local:
-            return ConnectionLost(
-                f"{self._host.name}: the connection or the supervisor on it is gone. {noise}\n"
+        how = self._running.ended()
+        if how is not None:
+            self.lost = SupervisorLost(
+                f"the supervisor on {self._host.name}{self._number()} {how}",
+                "It holds locks and servers for the suite; what it had started ends with it or is ended by the "
+                f"next supervisor there. {noise}".strip(),
+            )
+        else:
+            self.lost = ConnectionLost(
+                f"{self._host.name}: the connection to the supervisor broke. {broken or noise}\n"
                 "What ran there is ended by the supervisor, or found and ended by the next run."
             )
-        return SupervisorFailed("the supervisor on this machine is gone", noise)
+        return self.lost
+
+    def _number(self) -> str:
+        return f" (process {self.pid})" if self.pid is not None else ""
 
     def next_token(self) -> str:
         """A name for the next launch that no other has, on this host or elsewhere."""
@@ -233,6 +301,19 @@ class Supervisor:
         """End the server wholly; how it ended."""
         return self.ask("ended", drain_s + 300.0, do="end", drain_s=drain_s)
 
+    def leave(self) -> None:
+        """Ask it to end what it holds, put back what made room, and go; wait for nothing."""
+        if self._leaving or self.lost is not None:
+            return
+        self._leaving = True
+        with contextlib.suppress(ConnectionLost, SupervisorFailed):
+            self._send({"do": "quit"})
+
+    def hurry(self) -> None:
+        """The same at once: the server is killed, not asked. For a signal's handler too."""
+        self._leaving = True
+        self._running.close_input(b'\n{"do": "quit"}\n')
+
     def close(self) -> None:
         """Let the supervisor end what is left, put back what made room, and go.
 
@@ -240,18 +321,23 @@ class Supervisor:
             SupervisorFailed: something could not be put back (a unit that does not start again).
         """
         self._closing.set()
+        self.leave()
         try:
-            self.ask("bye", 400.0, do="quit")
+            self._await("bye", 400.0)
         except (ConnectionLost, SupervisorFailed) as gone:
             if self._undone:
                 raise
-            self._say(f"{self._host.name}: {gone}")
+            self._tell("supervisor", f"while it was to end: {_first_line(gone)}")
         finally:
-            self._running.close(30.0)
+            self._let_go(30.0)
         if self._undone:
             raise SupervisorFailed(
                 f"{self._host.name} is not as it was: {'; '.join(self._undone)}", "Do it by hand."
             )
+
+    def _let_go(self, limit_s: float) -> None:
+        self._running.close(limit_s)
+        _OPEN.discard(self)
 
     def _beat(self) -> None:
         while not self._closing.wait(SILENCE_S / 4):
@@ -260,6 +346,10 @@ class Supervisor:
                     self._running.send(b"\n")
             except ConnectionLost:
                 return
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
 
 
 def _user() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.servers import ServerError, SupervisorFailed, UnitUnusable
+from suite.servers import ServerError, SupervisorFailed, SupervisorLost, UnitUnusable
 from suite.servers.errors import ServerDied
 from tests.servers.conftest import (
     STANDINS,
@@ -255,3 +255,21 @@ def test_the_drop_in_reads_back_as_the_arm(launcher: MakeLauncher, daemon: Stand
     assert [unit_file.specifiers(w, str) for line in read["Environment"] for w in unit_file.split(line)] == [
         "V=a b$c%d"
     ]
+
+
+def test_hostile_kill_of_the_supervisor_leaves_the_unit_stopped_until_the_end(
+    launcher: MakeLauncher, running: StandinDaemon
+) -> None:
+    """Ending what the killed one left starts the unit again; the next launch has to stop it once more."""
+    with launcher([], launch=UNIT) as opened:
+        server = opened.start(arm(opened))
+        pid = opened.nodes[0].supervisor.pid
+        assert pid is not None
+        os.kill(pid, 9)
+        with pytest.raises(SupervisorLost, match="was killed by SIGKILL"):
+            wait_until(lambda: bool(server.check()))
+        server.stop()
+        opened.start(arm(opened)).stop()
+        assert originals() == 0
+    assert originals() == 1
+    end_original(running)

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from suite.servers.on_host import processes
@@ -42,10 +42,11 @@ class Lock:
         self._path = os.path.join(directory, slug + ".lock")
         self._fd = _open_shared(self._path)
 
-    def take(self, holder: dict[str, Any], wait_s: float) -> None:
+    def take(self, holder: dict[str, Any], wait_s: float, gone: Callable[[], bool] = lambda: False) -> None:
         """Hold it from now on.
 
-        A holder that is already ending its server is waited for; any other for at most ``wait_s``.
+        A holder that is already ending its server is waited for; any other for at most ``wait_s``, and nobody
+        once ``gone`` says that the lock is not wanted any more.
 
         Raises:
             Busy: it stayed taken.
@@ -58,15 +59,16 @@ class Lock:
             except OSError:
                 other = self._read()
                 limit = max(wait_s, 90.0) if other.get("ending") else wait_s
-                if time.monotonic() - start >= limit:
+                if time.monotonic() - start >= limit or gone():
                     raise Busy(self.key, other) from None
                 time.sleep(0.2)
         self.write(holder)
 
     def write(self, holder: dict[str, Any]) -> None:
-        """Say who holds it; only the holder may."""
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps(holder).encode(), 0)
+        """Say who holds it; only the holder may. What holds it is the kernel: a full disk only keeps the name back."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, json.dumps(holder).encode(), 0)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -108,9 +110,15 @@ class Record:
     def write(self, **changes: Any) -> None:
         """Add to the note; whole or not at all."""
         self.content.update(changes)
-        with open(self._path + ".part", "w") as file:
-            json.dump(self.content, file)
-        os.replace(self._path + ".part", self._path)
+        part = self._path + ".part"
+        try:
+            with open(part, "w") as file:
+                json.dump(self.content, file)
+            os.replace(part, self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
 
     def remove(self) -> None:
         """Nothing of ours is left."""

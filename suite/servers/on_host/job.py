@@ -21,19 +21,33 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def run(argv: Sequence[str], timeout_s: float) -> tuple[int, str]:
-    """Run one command to its end: its status and output, or 127 and why there is none."""
+def never() -> bool:
+    return False
+
+
+def run(argv: Sequence[str], timeout_s: float, gone: Callable[[], bool] = never) -> tuple[int, str]:
+    """Run one command to its end: its status and output, or 127 and why there is none.
+
+    It is killed after ``timeout_s``, and as soon as ``gone`` says that nobody waits for it any more.
+    """
     try:
-        done = subprocess.run(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
+        process = subprocess.Popen(
+            list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError) as error:
         return 127, f"{argv[0]}: {error}"
-    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            out, _ = process.communicate(timeout=0.05 if gone is not never else timeout_s)
+            return process.returncode, out.decode("utf-8", "replace").strip()
+        except subprocess.TimeoutExpired:
+            if time.monotonic() < deadline and not gone():
+                continue
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a child of its own may hold the output open
+            process.communicate(timeout=1.0)
+        return 127, f"{argv[0]}: did not end in {timeout_s:g} s, or nobody waited for it"
 
 
 class Job:
@@ -91,13 +105,18 @@ class Job:
         """The news of the server's exit, once."""
         if self.exited or self._popen.poll() is None:
             return None
+        unstarted = ""
         if self._popen.returncode == 0 and self._stages:
-            self._start_next()
-            return None
+            try:
+                self._start_next()
+                return None
+            except OSError as error:
+                unstarted = f"{self._command[0]}: {error}"
         self.exited = True
+        status = run(self.spec["status"], 20)[1] if self.spec.get("status") else ""
         return {
-            "code": self._popen.returncode,
-            "status": run(self.spec["status"], 20)[1] if self.spec.get("status") else "",
+            "code": 127 if unstarted else self._popen.returncode,
+            "status": unstarted or status,
             "out_of_memory_kills": processes.out_of_memory_kills() - self._out_of_memory_kills,
             "kernel": processes.kernel_lines(self._uptime_s),
             "command": self._command if self._stages else None,
@@ -112,7 +131,7 @@ class Job:
             "gpus"
         ):  # whose processes are not the supervisor's to know
             everyone |= processes.gpu_users() - self._gpu_users
-        self._ask(drain_s, kindly)
+        self._ask(drain_s, kindly, gone)
         while self._popen.poll() is None and time.monotonic() - start < drain_s and not gone():
             time.sleep(0.02)
         how = "SIGTERM" if ran else "had exited already"
@@ -129,13 +148,13 @@ class Job:
             "how": how,
             "stray": stray,
             "remaining": remaining,
-            "busy": self._wait_until_free(everyone),
+            "busy": self._wait_until_free(everyone, gone),
         }
 
-    def _ask(self, drain_s: float, kindly: bool) -> None:
+    def _ask(self, drain_s: float, kindly: bool, gone: Callable[[], bool]) -> None:
         if self.spec.get("kill"):
             for argv in self.spec["end"] if kindly else self.spec["kill"]:
-                run(argv, drain_s + 60)
+                run(argv, drain_s + 60, gone if kindly else never)
         elif self._popen.poll() is None:
             os.kill(self.pid, signal.SIGTERM)
 
@@ -145,8 +164,10 @@ class Job:
             self.spec["token"], self.spec["log"], self._sessions, self._since, os.getpid()
         )
 
-    def _wait_until_free(self, everyone: set[int], limit_s: float = 30.0) -> list[str]:
-        """Name what is still taken after ``limit_s``."""
+    def _wait_until_free(
+        self, everyone: set[int], gone: Callable[[], bool], limit_s: float = 30.0
+    ) -> list[str]:
+        """Name what is still taken after ``limit_s``, or when nobody waits any more."""
         deadline = time.monotonic() + limit_s
         while True:
             busy = []
@@ -155,7 +176,7 @@ class Job:
                 busy.append(f"port {port}")
             if self.spec.get("gpus") and (processes.gpu_users() - self._gpu_users) & everyone:
                 busy.append("GPU memory")
-            if not busy or time.monotonic() > deadline:
+            if not busy or time.monotonic() > deadline or gone():
                 return busy
             time.sleep(0.1)
 

@@ -13,7 +13,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from suite.servers.on_host import claims, processes
@@ -40,6 +40,8 @@ class Supervisor:
     def __init__(self) -> None:
         self._input = b""
         self._input_over = False
+        self._input_closed = False
+        self._told_to_quit = False
         self._heard = time.monotonic()
         self._tick_s = TICK_S
         self._job: Job | None = None
@@ -86,14 +88,23 @@ class Supervisor:
         )
 
     def _gone_meanwhile(self) -> bool:
-        """As :meth:`_gone`, also when the input ended while we were busy."""
-        if not self._input_over and select.select([0], [], [], 0)[0]:
+        """As :meth:`_gone`, also when the input ended, or we were told to quit, while we were busy."""
+        self._receive_waiting()
+        return self._gone() or any(_is_quit(line) for line in self._input.split(b"\n")[:-1])
+
+    def _hurried(self) -> bool:
+        """Told to quit, and then left: whoever told us does not wait for a kind end."""
+        self._receive_waiting()
+        return self._told_to_quit and self._input_closed
+
+    def _receive_waiting(self) -> None:
+        while not self._input_closed and select.select([0], [], [], 0)[0]:
             self._receive()
-        return self._gone()
 
     def _receive(self) -> None:
         data = os.read(0, 65536)
         self._heard = time.monotonic()
+        self._input_closed = self._input_closed or not data
         self._input_over = self._input_over or not data
         self._input += data
 
@@ -128,7 +139,7 @@ class Supervisor:
         self._hello = {**hello, "holder": holder}
         for key in hello["locks"]:
             lock = claims.Lock(directory, key)
-            lock.take(holder, hello.get("wait_s", 0.0))
+            lock.take(holder, hello.get("wait_s", 0.0), self._gone_meanwhile)
             self._locks.append(lock)
         for path, record in claims.left_over(directory):
             with contextlib.suppress(KeyError, TypeError):  # a record of another version, or half of one
@@ -144,7 +155,7 @@ class Supervisor:
         if self._record is not None:
             self._record.write(leave=leave)
         for argv in enter:
-            code, output = run(argv, 300)
+            code, output = run(argv, 300, self._gone_meanwhile)
             say("entered", command=argv, code=code, output=output)
             if code:
                 raise RuntimeError(f"{' '.join(argv)} ended with status {code}: {output}")
@@ -174,8 +185,10 @@ class Supervisor:
         say("started", pid=self._job.pid)
 
     def _note(self) -> None:
+        """Leave word of what runs. A note that finds no room is told; the server is ours to end all the same."""
         if self._record is not None:
-            self._record.write(job=self._job.identity() if self._job else None)
+            with _told():
+                self._record.write(job=self._job.identity() if self._job else None)
 
     def _calm(self) -> None:
         """The server is ready: look at its log less often, and leave the processor to the measurement."""
@@ -225,23 +238,45 @@ class Supervisor:
         self._note()
 
     def _quit(self) -> None:
+        self._told_to_quit = True
         self._input_over = True
 
     def _undo(self) -> None:
-        """Undo everything, in whatever way this process came to its end short of SIGKILL."""
+        """Undo everything, in whatever way this process came to its end short of SIGKILL.
+
+        Each step is taken whatever became of the one before: a full disk must not leave a server running.
+        """
         for lock in self._locks:
             lock.write({**self._hello["holder"], "ending": True})
-        if self._job is not None:
-            self._job.end(GOODBYE_S, False, lambda: False)
-            self._forget_job()
-        if self._record is not None:
-            for argv in self._leave:
+        with _told():
+            if self._job is not None:
+                ended = self._job.end(GOODBYE_S, False, self._hurried)
+                self._forward_log()
+                self._forget_job()
+                say("ended", **ended)
+        for argv in self._leave:
+            with _told():
                 code, output = run(argv, 300)
                 say("left", command=argv, code=code, output=output)
-            self._record.remove()
+        if self._record is not None:
+            with _told():
+                self._record.remove()
         for lock in self._locks:
             lock.drop()
         say("bye")
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Whatever fails in the body is told, and the next thing done all the same."""
+    try:
+        yield
+    except Exception as error:
+        say("broke", error=f"{type(error).__name__}: {error}")
+
+
+def _is_quit(line: bytes) -> bool:
+    return b'"quit"' in line and json.loads(line).get("do") == "quit"
 
 
 def end_left_over(record: dict[str, Any]) -> dict[str, Any]:
