@@ -24,8 +24,9 @@ from suite.gate import (
 from suite.gate.baselines import BaselineSession
 from suite.gate.history import History, creeps, has_change_points, steps
 from suite.gate.imports import FORMATS, read_results
-from suite.gate.records import Launch, differing
+from suite.gate.records import Launch
 from suite.gate.values import launch_log
+from suite.sglang import config_diff
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -224,8 +225,8 @@ def run_diff(arguments: argparse.Namespace) -> int:
         raise GateError(f"{arguments.a} and {arguments.b} have no series in common")
     for where in common:
         print(", ".join(where))
-        for key, (old, new) in differing(left[where].subject, right[where].subject).items():
-            print(f"  {key}: {old} -> {new}")
+        for line in config_diff.drift(left[where].subject, right[where].subject):
+            print(f"  {line}")
         before, after = _levels(left[where].launches), _levels(right[where].launches)
         for metric in sorted(set(before) & set(after)):
             old_value, new_value = before[metric], after[metric]

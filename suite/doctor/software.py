@@ -13,8 +13,8 @@ from suite.probes import installation
 from suite.servers.runtimes import Runtime
 from suite.sglang import builds, speculation_sources
 from suite.sglang import server as servers
+from suite.sglang.config_diff import FIRST as TELLING
 from suite.sglang.errors import CheckpointError, MetricsDisabled
-from suite.sglang.server.changes import FIRST as TELLING
 
 POISON = ("SGLANG_SIMULATE_ACC_LEN", "SGLANG_SIMULATE_ACC_METHOD", "SGLANG_SIMULATE_ACC_TOKEN_MODE")
 """Variables that force acceptance: with them nothing that is measured is true."""

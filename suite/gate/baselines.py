@@ -16,11 +16,11 @@ from suite.gate.errors import (
     GateError,
     IdentityMismatch,
     StoredFileError,
-    describe_differences,
 )
 from suite.gate.files import locked, read, render, write_together
 from suite.gate.records import Facts, Launch, Series, Session, check_session, differing
 from suite.gate.values import untrusted
+from suite.sglang import config_diff
 
 FORMAT, VERSION = "sglang-perf-baseline", 1
 
@@ -226,10 +226,10 @@ def _refuse_invalid(series: Series, where: str) -> None:
 def _generation(kept: list[BaselineSession], series: Series, promote: bool, where: str) -> tuple[int, str]:
     newest = max(s.generation for s in kept)
     current = [s for s in kept if s.generation == newest]
-    differences = differing(current[-1].subject, series.subject)
+    differences = config_diff.changed(current[-1].subject, series.subject)
     if not promote and not differences:
         return newest, f"{where}: session {len(current) + 1} of generation {newest} recorded"
-    why = f" ({describe_differences(differences)})" if differences else ""
+    why = f" (another build: {config_diff.told(differences, 3)})" if differences else ""
     return (
         newest + 1,
         f"{where}: starts generation {newest + 1}{why}; later runs are compared with this level",

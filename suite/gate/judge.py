@@ -17,7 +17,7 @@ from suite.gate.conclude import conclude
 from suite.gate.decide import Decision
 from suite.gate.history import creeps
 from suite.gate.matrix import Matrix, build
-from suite.gate.reading import Reading, changes_line, word_of
+from suite.gate.reading import Reading, word_of
 from suite.gate.records import (
     Key,
     Launch,
@@ -31,6 +31,7 @@ from suite.gate.records import (
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.values import bad_value, launch_log, set_aside, untrusted
 from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, percent
+from suite.sglang import config_diff
 
 FIRST_LOOK_SHARE = 0.5
 
@@ -231,12 +232,12 @@ class _Case:
             where: found
             for where, baseline in self.found.baselines.items()
             if where in self.series
-            and (found := differing(baseline.current.subject, self.series[where].subject))
+            and (found := config_diff.changed(baseline.current.subject, self.series[where].subject))
         }
 
     def changes(self) -> dict[tuple[str, str], str]:
         """What differs in the subject of each series: the change under test."""
-        return {where: changes_line(found) for where, found in sorted(self._changes.items())}
+        return {where: config_diff.told(found) for where, found in sorted(self._changes.items())}
 
 
 def _spoken_of(launches: list[Launch]) -> set[str]:

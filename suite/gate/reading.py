@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from suite.gate.settle import settle
 from suite.gate.shrink import Array
 from suite.gate.spread import Spread
 from suite.gate.verdicts import Estimate, Factor, Verdict, Word, change_line, percent
+from suite.sglang import config_diff
 
 SHOWN_CHANGES = 3
-SHOWN_LENGTH = 60
 
 
 def word_of(decision: Decision, g: int) -> Word:
@@ -32,30 +31,6 @@ def word_of(decision: Decision, g: int) -> Word:
     if decision.improvement[0, g]:
         return "improvement"
     return "pass" if decision.passed[0, g] else "inconclusive"
-
-
-def changes_line(changes: Mapping[str, tuple[Scalar, Scalar]], shown: int | None = None) -> str:
-    """`sglang 0.5.22 -> 0.5.23; attention_backend triton -> flashinfer`; long texts from where they differ; `shown`: the first few."""
-    pairs = {key: _around_difference(_say(old), _say(new)) for key, (old, new) in changes.items()}
-    texts = [f"{key} {old} -> {new}" for key, (old, new) in pairs.items()]
-    more = 0 if shown is None else len(texts) - shown
-    return "; ".join(texts[:shown]) + (f" and {more} more" if more > 0 else "")
-
-
-def _say(value: Scalar) -> str:
-    return "none" if value is None else str(value)
-
-
-def _around_difference(old: str, new: str) -> tuple[str, str]:
-    """Two long texts cut to where they begin to differ."""
-    if max(len(old), len(new)) <= SHOWN_LENGTH:
-        return old, new
-    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    start = max(alike - SHOWN_LENGTH // 4, 0)
-    cut = [text[start : start + SHOWN_LENGTH] for text in (old, new)]
-    before = "..." if start else ""
-    after = ["..." if start + SHOWN_LENGTH < len(text) else "" for text in (old, new)]
-    return before + cut[0] + after[0], before + cut[1] + after[1]
 
 
 def relative_change(log: float) -> float:
@@ -180,7 +155,7 @@ class Reading:
                 f"the value itself moved {percent(estimate.raw_change)}, the other arms of the session with it"
             )
         if self.changes:
-            parts.append(f"under test: {changes_line(self.changes, SHOWN_CHANGES)}")
+            parts.append(f"under test: {config_diff.told(self.changes, SHOWN_CHANGES)}")
         if self.aside:
             parts.append(f"{self.aside} rounds set aside")
         return "; ".join(parts)

@@ -7,7 +7,7 @@ from typing import Any
 
 from suite.gate import BaselineStore
 from suite.session.served import Served
-from suite.sglang import server as server_probe
+from suite.sglang import config_diff
 
 MEASURED = frozenset({"decode_cuda_graphs"})
 """Of a subject, what is known only after something was measured."""
@@ -32,4 +32,4 @@ class Drift:
             return None
         newest = max(of_arm, key=lambda session: session.started_at)
         known = {name: value for name, value in newest.subject.items() if name not in MEASURED}
-        return server_probe.drift(known, self._facts(served))
+        return config_diff.drift(known, self._facts(served))

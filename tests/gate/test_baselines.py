@@ -125,7 +125,7 @@ def test_an_invalid_run_is_not_recorded(store: BaselineStore) -> None:
 
 def test_another_build_starts_a_level_of_its_own(store: BaselineStore) -> None:
     told = store.record(session("upgraded", version="0.5.24", day=9))
-    assert "sglang: '0.5.23' -> '0.5.24'" in told[0].text
+    assert "sglang 0.5.23 -> 0.5.24" in told[0].text
     baseline = store.load(QUESTION, "mtp-on")
     assert [s.generation for s in baseline.sessions] == [1, 1, 2]
     assert baseline.current.run_id == "upgraded"

@@ -22,7 +22,6 @@ from suite.gate import (
 from suite.gate.baselines import _Stored
 from suite.gate.errors import BadMeasurement
 from suite.gate.files import render
-from suite.gate.reading import changes_line
 from tests.gate.sessions import QUESTION, recorded, session
 
 SPEED = Key(QUESTION, "mtp-on", "output_tokens_per_s")
@@ -413,12 +412,3 @@ def test_a_speedup_of_untrusted_rounds_is_invalid_too(store: BaselineStore) -> N
     verdict = judge(changed, store.sessions_for(changed)).verdicts[SPEEDUP]
     assert verdict.word == "invalid"
     assert "mtp-off: late by 150 ms" in verdict.reason
-
-
-def test_long_settings_are_cut_to_where_they_differ(store: BaselineStore) -> None:
-    flags = "--model-path /models/some-long-name --tp-size 8 --trust-remote-code --port 30000 "
-    old, new = changes_line({"flags": (flags + "--x 1", flags + "--y 2")}, 3).split(" -> ")
-    assert old.endswith("30000 --x 1")
-    assert new.startswith("...")
-    assert new.endswith("--y 2")
-    assert changes_line({"a": (1, None), "b": ("x", "y")}, 1) == "a 1 -> none and 1 more"

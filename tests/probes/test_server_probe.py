@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.sglang import errors
+from suite.sglang import config_diff, errors
 from suite.sglang import server as server_probe
 from suite.sglang.flags import Flags, parse_argv
 from suite.sglang.server.info import ServerInfo
@@ -253,11 +253,11 @@ subjects = st.dictionaries(
 def test_drift_is_empty_exactly_when_nothing_changed_and_ignores_order(
     old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    lines = server_probe.drift(old, new)
+    lines = config_diff.drift(old, new)
     assert (lines == []) == (
         {k: str(v) for k, v in old.items()} == {k: str(v) for k, v in new.items()} or old == new
     )
-    assert lines == server_probe.drift(dict(reversed(old.items())), dict(reversed(new.items())))
+    assert lines == config_diff.drift(dict(reversed(old.items())), dict(reversed(new.items())))
 
 
 def test_drift_names_software_first_then_speculation_then_backends() -> None:
@@ -275,7 +275,7 @@ def test_drift_names_software_first_then_speculation_then_backends() -> None:
         "attention_backend": "flashinfer",
         "page_size": 64,
     }
-    assert server_probe.drift(old, new) == [
+    assert config_diff.drift(old, new) == [
         "sglang 0.5.22 -> 0.5.23",
         "torch 2.13 -> 2.14",
         "speculative_num_steps 3 -> 4",
@@ -287,12 +287,12 @@ def test_drift_names_software_first_then_speculation_then_backends() -> None:
 def test_drift_sees_a_renamed_setting_as_the_same_and_summarises_what_only_one_has() -> None:
     old = {"mamba_scheduler_strategy": "no_buffer", "gone": 1}
     new = {"mamba_radix_cache_strategy": "extra_buffer", **{f"new_{n}": n for n in range(20)}}
-    assert server_probe.drift(old, new)[0] == "mamba_radix_cache_strategy no_buffer -> extra_buffer"
-    assert len(server_probe.drift(old, new)) == 3
+    assert config_diff.drift(old, new)[0] == "mamba_radix_cache_strategy no_buffer -> extra_buffer"
+    assert len(config_diff.drift(old, new)) == 3
 
 
 def test_drift_between_recorded_releases_finds_the_flipped_default() -> None:
-    lines = server_probe.drift(recorded("0.5.21-off").subject(), recorded("0.5.23-off").subject())
+    lines = config_diff.drift(recorded("0.5.21-off").subject(), recorded("0.5.23-off").subject())
     assert lines[0] == "sglang 0.5.21 -> 0.5.23"
     assert "chunked_prefill_size 2048 -> 4096" in lines
 

@@ -1,6 +1,5 @@
 """What a running SGLang server says about itself: resolved configuration, speculation, counters."""
 
-from suite.sglang.server.changes import drift
 from suite.sglang.server.effect import Difference, adjustments, took_effect
 from suite.sglang.server.info import ServerInfo, Speculation, parse, read
 from suite.sglang.server.prometheus import Counters, counters
@@ -12,7 +11,6 @@ __all__ = [
     "Speculation",
     "adjustments",
     "counters",
-    "drift",
     "parse",
     "read",
     "took_effect",

@@ -1,4 +1,4 @@
-"""What changed between two subjects, as readable lines: the finding that names an upgrade's likely cause."""
+"""What differs between two builds and their resolved settings, most telling first: an upgrade's likely causes, by name."""
 
 from __future__ import annotations
 
@@ -34,19 +34,38 @@ _THEN = ("env.", "speculative_", "attention", "moe_", "backend", "cuda_graph", "
 _NAMED_AT_MOST = 8
 
 
-def drift(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The differences between two subjects, most telling first: ``attention_backend triton -> flashinfer``.
+def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs between two subjects, most telling first, by name: before and after.
 
-    Only what both have is compared value by value, a renamed setting under its newer name; what just one
-    of them has is summarised in a last line each, because every release adds settings.
+    Compared is what both have, a renamed setting under its newer name; what one of them lacks proves nothing, because
+    every release adds settings and every suite learns to see more. A variable is the exception: where both sides tell
+    of variables (``code`` is seen together with them), one that is set on one side only is a difference.
     """
     before, after = _renamed(flatten(old)), _renamed(flatten(new))
-    shared = sorted(before.keys() & after.keys(), key=_rank)
-    lines = [_change(name, before[name], after[name]) for name in shared if before[name] != after[name]]
-    lines += _summary("set only in the new one", {name: after[name] for name in after.keys() - before.keys()})
-    lines += _summary(
-        "set only in the old one", {name: before[name] for name in before.keys() - after.keys()}
-    )
+    shared = before.keys() & after.keys()
+    if ("code" in before) == ("code" in after):
+        shared |= {name for name in before.keys() | after.keys() if name.startswith("env.")}
+    names = sorted(shared, key=_rank)
+    return {
+        name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
+    }
+
+
+def told(changes: Mapping[str, tuple[Any, Any]], shown: int | None = None) -> str:
+    """``sglang 0.5.22 -> 0.5.23; attention_backend triton -> flashinfer``; ``shown``: only the first few, and how many more."""
+    texts = [_change(name, old, new) for name, (old, new) in changes.items()]
+    more = 0 if shown is None else len(texts) - shown
+    return "; ".join(texts[:shown]) + (f" and {more} more" if more > 0 else "")
+
+
+def drift(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The differences between two subjects, a line each; what just one of them has is summarised in a last line each."""
+    changes = changed(old, new)
+    before, after = _renamed(flatten(old)), _renamed(flatten(new))
+    lines = [_change(name, *pair) for name, pair in changes.items()]
+    come, gone = after.keys() - before.keys() - changes.keys(), before.keys() - after.keys() - changes.keys()
+    lines += _summary("set only in the new one", {name: after[name] for name in come})
+    lines += _summary("set only in the old one", {name: before[name] for name in gone})
     return lines
 
 
@@ -89,7 +108,9 @@ def _summary(what: str, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if value is None or isinstance(value, bool | dict | list):
+    if value is None:
+        return "none"
+    if isinstance(value, bool | dict | list):
         text = json.dumps(value)
         return text if len(text) <= 60 else text[:57] + "..."
     return str(value)
