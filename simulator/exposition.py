@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from simulator.arguments import release
 from simulator.info_api import memory_usage
 from simulator.service import Service
 
 _FAMILIES = Path(__file__).parent / "data" / "metric_families.json"
 _ONLY_SPECULATING = "sglang:spec_verify_calls_total"
+_COUNTED_SINCE = (0, 5, 13)
 _RENAMED = {
     "sglang:spec_accept_length": "sglang:spec_acceptance_length",
     "sglang:spec_accept_rate": "sglang:spec_acceptance_rate",
@@ -35,7 +37,10 @@ def render(service: Service) -> str:
     lines: list[str] = []
     for family in families():
         name = family["name"]
-        if name == _ONLY_SPECULATING and not service.telemetry.totals.verify_calls:
+        if name == _ONLY_SPECULATING and (
+            not service.telemetry.totals.verify_calls
+            or release(service.arguments.own.version) < _COUNTED_SINCE
+        ):
             continue
         if name in _RENAMED and service.behaviour.dropped_keys:
             continue

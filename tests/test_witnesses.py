@@ -53,3 +53,25 @@ def test_disagreement_names_the_dissenter():
 )
 def test_absent_is_never_read_as_a_number(witness, on):
     assert witness.on is on
+
+
+@pytest.mark.parametrize(
+    ("witness", "on"),
+    [
+        (from_answers(None, 10, 0, 3, silence="too old"), None),
+        (from_answers(4, 10, 3, 3, silence="too old"), True),
+        (from_counter(None, None, counters_shown=True, silence="too old"), None),
+        (from_counter(None, None, counters_shown=True, silence="too old", last_window=3.1), True),
+        (from_counter(None, None, counters_shown=True, last_window=3.1), True),
+        (from_counter(None, 5.0, counters_shown=True, silence="too old"), True),
+        (from_counter(5.0, 5.0, counters_shown=True, silence="too old"), False),
+    ],
+)
+def test_a_release_that_cannot_tell_is_never_off(witness, on):
+    assert witness.on is on
+
+
+def test_witnesses_of_several_servers_are_told_first():
+    witnesses = [from_resolved("EAGLE", absent=False), from_answers(9, 24, 1, 2)]
+    with pytest.raises(AssertionError, match="more than one server answers here"):
+        require(witnesses, on=True, asked="--x was given")

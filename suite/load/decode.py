@@ -90,6 +90,8 @@ class _Plain(msgspec.Struct, gc=False):
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_chunks = msgspec.json.Decoder(list[_Chunk]).decode
 _decode_plain = msgspec.json.Decoder(list[_Plain]).decode
+GIVEN_UP = frozenset({"abort", "error", "cancelled"})
+"""Finish reasons of answers that no model ended: SGLang aborts when it runs out of room, drains or hits its own limits."""
 _BLOCK = 512  # arrivals put away at a time
 _TOGETHER = 64  # reads decoded at once: enough to save calls, few enough to stay in the processor's cache
 
@@ -223,6 +225,12 @@ class Answer:
             self._fail(FaultKind.truncated, "the stream ended without [DONE]")
         elif not self.finish_reasons:
             self._fail(FaultKind.truncated, "the stream ended with [DONE] but no choice has a finish reason")
+        elif given_up := [reason for reason in self.finish_reasons.values() if reason in GIVEN_UP]:
+            after = f"after {self.completion_tokens or 0} tokens"
+            self._fail(
+                FaultKind.aborted,
+                f"the server ended this answer by itself, finish_reason {given_up[0]!r}, {after}",
+            )
         elif self.completion_tokens is None:
             self._fail(
                 FaultKind.usage_missing, "no chunk carried usage.completion_tokens; tokens cannot be counted"
@@ -366,7 +374,8 @@ def broken_identity(spec: SpecDetails) -> str | None:
     """What contradicts itself in one answer's speculation counters, or None.
 
     Identities of SGLang 0.5.12 and later: the histogram counts verify steps, so it sums to them, and its entries
-    weighted by their index are the correct drafts. Without a histogram there is only an upper bound to check.
+    weighted by their index are the correct drafts. That no more are correct than proposed is `metrics.validity`'s
+    matter: it does not hold where the server changes its depth as it runs.
     """
     if min(spec.verify_steps, spec.correct_drafts, spec.proposed_drafts, *spec.histogram, 0) < 0:
         return f"a speculation counter is negative: {spec}"
@@ -377,8 +386,6 @@ def broken_identity(spec: SpecDetails) -> str | None:
         correct = sum(accepted * count for accepted, count in enumerate(spec.histogram))
         if correct != spec.correct_drafts:
             return f"the histogram holds {correct} correct drafts, but spec_num_correct_drafts is {spec.correct_drafts}"
-    if spec.proposed_drafts and spec.correct_drafts > spec.proposed_drafts:
-        return f"{spec.correct_drafts} correct drafts of only {spec.proposed_drafts} proposed"
     return None
 
 

@@ -23,6 +23,7 @@ class FaultKind(StrEnum):
     stalled = "stalled"  # no byte for the stall limit
     timed_out = "timed_out"  # the whole answer took longer than the time limit
     error_event = "error_event"  # an error object inside a 200 stream
+    aborted = "aborted"  # the server gave the answer up: finish_reason "abort", or a kin of it
     malformed = "malformed"  # not an event stream, or an event that is not a completion chunk
     usage_missing = "usage_missing"  # no token count anywhere in the answer
     usage_backwards = "usage_backwards"  # a cumulative token count that fell

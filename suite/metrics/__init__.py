@@ -1,6 +1,6 @@
 """Timelines to numbers: what every metric is, how it is computed, and whether a round may be believed. Pure functions."""
 
-from suite.metrics.acceptance import NOT_REPORTED, Acceptance, acceptance
+from suite.metrics.acceptance import NOT_REPORTED, REPLICAS, Acceptance, acceptance, yield_of
 from suite.metrics.formulas import concurrency_achieved
 from suite.metrics.registry import METRICS, Better, Kind, Metric, UnknownMetric, near, require_known
 from suite.metrics.requests import (
@@ -19,6 +19,7 @@ from suite.metrics.validity import Invalid, validity
 __all__ = [
     "METRICS",
     "NOT_REPORTED",
+    "REPLICAS",
     "SLO",
     "Acceptance",
     "Better",
@@ -41,4 +42,5 @@ __all__ = [
     "tpot_s",
     "ttft_s",
     "validity",
+    "yield_of",
 ]

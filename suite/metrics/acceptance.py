@@ -9,8 +9,10 @@ import numpy as np
 
 from suite.load.records import RequestRecord, Round
 
-NOT_REPORTED = (
-    "not reported by this server (sglext.spec_tokens_details absent): MTP off, or SGLang older than 0.5.19"
+NOT_REPORTED = "not reported in these answers (sglext.spec_tokens_details absent)"
+REPLICAS = (
+    "more than one server answers here, as behind a router, and not all of them speculate; "
+    "give the address of a single one"
 )
 
 
@@ -49,6 +51,16 @@ def acceptance(round_: Round, kind: str | None = None) -> Acceptance:
     reason = _unknown(round_, records, len(told), steps)
     length = None if reason else 1 + correct / steps
     return Acceptance(length, correct, steps, proposed, positions, len(told), reason)
+
+
+def yield_of(answers: Sequence[RequestRecord], verify_steps: float) -> float | None:
+    """Tokens a verify step, where only the steps of all answers together are known: (tokens - answers) / steps.
+
+    The first token of an answer is prefill's. A last step that the end cut short makes it a little too small; the
+    exact figure is 1 + correct drafts / verify steps, see :func:`acceptance`. None without steps.
+    """
+    tokens = sum((r.completion_tokens or 0) - 1 for r in answers if r.completion_tokens)
+    return tokens / verify_steps if verify_steps > 0 and tokens > 0 else None
 
 
 def _unknown(round_: Round, records: Sequence[RequestRecord], told: int, steps: int) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.load.records import FaultKind, RequestRecord, Round
-from suite.metrics.acceptance import acceptance
+from suite.metrics.acceptance import REPLICAS, acceptance
 
 TOGETHER = 0.4
 """Share of events that may come on the heels of another before a stream counts as buffered: a server sends one event
@@ -41,8 +41,8 @@ def validity(
     """Why a round is not to be believed; empty if nothing speaks against it.
 
     `full_length`: answers were meant to run to max_tokens. `cached_share_max`: the share of prompt tokens that may
-    come from the prefix cache, None for any. `draft_tokens`: the server's resolved speculative_num_draft_tokens; with
-    it proposed = verify steps x (draft tokens - 1) is checked too.
+    come from the prefix cache, None for any. `draft_tokens`: the server's resolved speculative_num_draft_tokens, None
+    where it is not fixed (adaptive); with it proposed = verify steps x (draft tokens - 1) is checked too.
     """
     found = _failures(round_)
     if not round_.requests:
@@ -54,7 +54,11 @@ def validity(
     if cached_share_max is not None:
         found += _cache_hits(round_, cached_share_max)
     found += _buffering(round_.ok)
+    found += _mixed(round_)
     told = acceptance(round_)
+    if draft_tokens is not None and told.correct_drafts > told.proposed_drafts > 0:
+        evidence = f"{told.correct_drafts} correct drafts of only {told.proposed_drafts} proposed"
+        return [*found, Invalid("acceptance_identity", evidence)]
     expected = told.verify_steps * ((draft_tokens or 0) - 1)
     if draft_tokens is not None and told.requests and told.proposed_drafts != expected:
         evidence = (
@@ -102,6 +106,18 @@ def _failures(round_: Round) -> list[Invalid]:
             Invalid(name, f"{count} of {len(round_.requests)} requests {kind}; the first: {first.message}")
         )
     return found
+
+
+def _mixed(round_: Round) -> list[Invalid]:
+    """Some answers report speculative work and some, of more than the one token that prefill gives, do not."""
+    told = [r for r in round_.ok if r.spec is not None]
+    silent = [r for r in round_.ok if r.spec is None and (r.completion_tokens or 0) > 1]
+    if not told or not silent:
+        return []
+    evidence = (
+        f"{len(told)} of {len(told) + len(silent)} answers report speculative work and {len(silent)} do not: {REPLICAS}"
+    )
+    return [Invalid("mixed_answers", evidence)]
 
 
 def _lengths(round_: Round) -> list[Invalid]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 
-from suite import metrics
 from suite.load import ClosedLoop, Round, Sampling, play, workloads
+from suite.questions import accepted
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.served import Served
 from suite.session.witnesses import Witness, from_answers, from_counter, from_files, from_resolved, require
+from suite.sglang import releases
 from suite.sglang.server import Counters
 
 REQUESTS = 2
@@ -58,11 +60,14 @@ class Speculation:
                 tokens=sum(request.completion_tokens or 0 for request in done),
                 steps_reported=len(details),
                 answers=len(done),
+                silence=releases.silence(info.version, releases.SPEC_IN_ANSWERS),
             ),
             from_counter(
                 self._before.verify_calls if self._before else None,
                 self._after.verify_calls if self._after else None,
                 counters_shown=self._after is not None,
+                silence=releases.silence(info.version, releases.VERIFY_COUNTER),
+                last_window=self._after.accept_length_window if self._after else None,
             ),
             from_files(self._served.asks_for_speculation, self._served.on_disk),
         ]
@@ -108,17 +113,36 @@ class Speculation:
             )
         return "It can come from:\n" + "\n".join(f"  {place}" for place in places)
 
-    def must_yield_more_than_one_token_a_step(self) -> None:
-        """Assert that drafts are accepted: a server can speculate for ever in vain."""
-        accepted = metrics.acceptance(self.answers)
-        if accepted.length is None:
-            raise BrokenPromise(f"acceptance length unknown: {accepted.reason}")
-        floor = self._served.target.acceptance_floor
-        if accepted.correct_drafts and accepted.length >= floor:
+    def _no_rank_may_be_dead(self) -> None:
+        """A rank whose drafts all fail hides in the figures of several."""
+        if len(self._served.info.states) < 2:
             return
-        how = "all but dead" if accepted.correct_drafts else "dead"
+        lengths = self._served.fresh_info().accept_lengths
+        dead = [str(rank) for rank, length in enumerate(lengths) if length <= 1]
+        if dead and len(dead) < len(lengths):
+            every = ", ".join(f"{length:.2f}" for length in lengths)
+            raise BrokenPromise(
+                f"MTP is dead on data-parallel rank {' and '.join(dead)}: avg_spec_accept_length by rank {every}. "
+                "Its draft's weights are missing, partial or not the model's"
+            )
+
+    def must_yield_more_than_one_token_a_step(self) -> None:
+        """Assert that drafts are accepted: a server can speculate for ever in vain.
+
+        Where neither answers nor counters of its release tell, that is a warning, and no promise is broken.
+        """
+        found = accepted.of(self._served, self.answers, self._before, self._after)
+        if isinstance(found, accepted.Unknown):
+            if not found.excused:
+                raise BrokenPromise(f"acceptance length unknown: {found.reason}")
+            warnings.warn(f"acceptance length of {self._served.slot} unknown: {found.reason}", stacklevel=2)
+            return
+        self._no_rank_may_be_dead()
+        floor = self._served.target.acceptance_floor
+        if not found.dead and found.length >= floor:
+            return
+        how = "dead" if found.dead else "all but dead"
         raise BrokenPromise(
-            f"MTP is on, but {how}: acceptance length {accepted.length:.3f}, {accepted.correct_drafts} of "
-            f"{accepted.proposed_drafts} drafts accepted in {accepted.verify_steps} verify steps (floor {floor:g}). "
+            f"MTP is on, but {how}: acceptance length {found.length:.3f}, {found.evidence} (floor {floor:g}). "
             "The draft's weights are missing, partial or not the model's"
         )

@@ -285,7 +285,7 @@ class Measure:
             played.values.append(metrics.summarize(round_, speculative=resolved.on))
             found = metrics.validity(
                 round_,
-                draft_tokens=resolved.draft_tokens if resolved.on else None,
+                draft_tokens=resolved.draft_tokens if resolved.on and not resolved.adaptive else None,
                 cached_share_max=0.1 if asked.cold else None,
             )
             played.invalid.extend(Invalid(fault.name, fault.evidence, index) for fault in found)

@@ -56,6 +56,10 @@ class Served:
         """The resolved configuration, read once after the server became ready."""
         return server_probe.read(self.server.base_url, api_key=self.server.api_key)
 
+    def fresh_info(self) -> ServerInfo:
+        """What the server says of itself now, averages and states included."""
+        return server_probe.read(self.server.base_url, api_key=self.server.api_key)
+
     @cached_property
     def endpoint(self) -> Endpoint:
         """Where requests go; the model is the one the server names first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from suite.metrics import REPLICAS
 from suite.session.outcomes import BrokenPromise
 
 
@@ -12,13 +13,15 @@ from suite.session.outcomes import BrokenPromise
 class Witness:
     """One source's word on speculation: ``True`` on, ``False`` off, ``None`` cannot tell, and its evidence.
 
-    ``running`` ones speak of what the server does, the others of what files on its host make possible.
+    ``running`` ones speak of what the server does, the others of what files on its host make possible. A witness of
+    ``several`` saw more than one server: some answers speculated and some did not.
     """
 
     name: str
     on: bool | None
     evidence: str
     running: bool = True
+    several: bool = False
 
     def __str__(self) -> str:
         word = {True: "on", False: "off", None: "cannot tell"}[self.on]
@@ -41,6 +44,9 @@ def require(witnesses: Sequence[Witness], *, on: bool, asked: str) -> None:
     against = [witness for witness in told if witness.on is not on]
     every = "\n".join(f"  {witness}" for witness in witnesses)
     wanted, found = ("on", "off") if on else ("off", "on")
+    for witness in witnesses:
+        if witness.several:
+            raise BrokenPromise(f"MTP should be {wanted} ({asked}): {witness.evidence}\n{every}")
     if not running:
         raise BrokenPromise(f"MTP should be {wanted} ({asked}), but no witness can tell\n{every}")
     if all(witness.on is not on for witness in running):
@@ -62,7 +68,9 @@ def from_resolved(algorithm: object, absent: bool) -> Witness:
     return Witness("resolved configuration", algorithm is not None, f"speculative_algorithm {algorithm!r}")
 
 
-def from_answers(verify_steps: int | None, tokens: int, steps_reported: int, answers: int) -> Witness:
+def from_answers(
+    verify_steps: int | None, tokens: int, steps_reported: int, answers: int, silence: str | None = None
+) -> Witness:
     """The answers: speculative work that the requests themselves report.
 
     Args:
@@ -70,26 +78,45 @@ def from_answers(verify_steps: int | None, tokens: int, steps_reported: int, ans
         tokens: completion tokens over all answers.
         steps_reported: answers that carried speculative details.
         answers: answers in all.
+        silence: why a server of this release may say nothing although it speculates; ``None`` where it would tell.
     """
     if answers == 0:
         return Witness("answers", None, "no answer came")
+    if verify_steps is None and silence is not None:
+        return Witness("answers", None, silence)
     if verify_steps is None:
         return Witness("answers", False, f"none of {answers} answers reports speculative work")
     if steps_reported < answers:
-        return Witness("answers", None, f"only {steps_reported} of {answers} answers report speculative work")
+        evidence = f"only {steps_reported} of {answers} answers report speculative work: {REPLICAS}"
+        return Witness("answers", None, evidence, several=True)
     return Witness("answers", verify_steps > 0, f"{verify_steps} verify steps for {tokens} tokens")
 
 
-def from_counter(before: float | None, after: float | None, *, counters_shown: bool) -> Witness:
+def from_counter(
+    before: float | None,
+    after: float | None,
+    *,
+    counters_shown: bool,
+    silence: str | None = None,
+    last_window: float | None = None,
+) -> Witness:
     """The server's own counter ``sglang:spec_verify_calls_total``, which exists only with speculation on.
 
     Args:
         before: its value before some answers, ``None`` if there was none.
         after: its value after them.
-        counters_shown: does the server show counters at all (``--enable-metrics``, and a version that has this one)?
+        counters_shown: does the server show counters at all (``--enable-metrics``)?
+        silence: why a server of this release may not have this one although it speculates; ``None`` where it has.
+        last_window: the gauge of acceptance length over the last window that was logged; 0 says nothing.
     """
     if not counters_shown:
         return Witness("counter", None, "this server shows no counters; start it with --enable-metrics")
+    if after is None and last_window:
+        return Witness(
+            "counter", True, f"no spec_verify_calls_total, but spec_accept_length reads {last_window:g}"
+        )
+    if after is None and silence is not None:
+        return Witness("counter", None, silence)
     if after is None:
         return Witness("counter", False, "/metrics has counters, but no spec_verify_calls_total")
     moved = after - (before or 0.0)

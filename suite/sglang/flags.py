@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from suite.redact import MASK, is_secret, scrub
+from suite.sglang import releases
 
 FlagValue: TypeAlias = str | int | float | bool | tuple[str | int | float, ...]
 """``True`` is a bare switch; a tuple is a flag followed by several values."""
@@ -223,22 +224,17 @@ def parse_change(text: str) -> tuple[str, FlagChangeValue]:
     return canonical(name), value if equals else True
 
 
-def version_key(version: str) -> tuple[int, ...]:
-    """The numeric part of an SGLang version for comparing; development builds sort by what they say."""
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
-
-
 def history_of(flag: str, version: str | None = None) -> str | None:
     """What became of ``flag`` by ``version`` (any version when ``None``), in words, or ``None`` if unknown."""
     name = canonical(flag)
     known = [
         entry
         for entry in HISTORY
-        if entry.name == name and (version is None or version_key(entry.since) <= version_key(version))
+        if entry.name == name and (version is None or releases.has(version, entry.since))
     ]
     if not known:
         ahead = [entry for entry in HISTORY if entry.name == name and entry.what.startswith("new")]
-        if ahead and version is not None:
+        if ahead and releases.has(version, ahead[0].since) is False:
             return f"--{name} exists from SGLang {ahead[0].since} on ({ahead[0].what}); this is {version}"
         return None
     last = known[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from suite.sglang.flags import version_key
+from suite.sglang import releases
 
 SETTING_OF_FLAG: Mapping[str, str] = {
     "fp4-gemm-backend": "fp4_gemm_runner_backend",
@@ -63,7 +63,7 @@ class MetricName:
 
 
 METRIC_NAMES: Mapping[str, tuple[MetricName, ...]] = {
-    "verify_calls": (MetricName("sglang:spec_verify_calls_total", since="0.5.13"),),
+    "verify_calls": (MetricName("sglang:spec_verify_calls_total", since=releases.VERIFY_COUNTER.since),),
     "generation_tokens": (MetricName("sglang:generation_tokens_total"),),
     "prompt_tokens": (MetricName("sglang:prompt_tokens_total"),),
     "cached_tokens": (MetricName("sglang:cached_tokens_total"),),
@@ -79,10 +79,10 @@ METRIC_NAMES: Mapping[str, tuple[MetricName, ...]] = {
 }
 """What this suite calls a counter or gauge, and its Prometheus names by version."""
 
+AVERAGED = frozenset({"token_usage", "accept_length_window"})
+"""Shares and means: over data-parallel ranks they are averaged; everything else is a count and summed."""
+
 
 def metric_names(version: str | None, counter: str) -> tuple[MetricName, ...]:
     """The names under which ``counter`` can appear in ``version``; all of them when it is unknown."""
-    known = METRIC_NAMES[counter]
-    if version is None or version_key(version) < (0, 5):  # a development build says 0.0.0.dev1
-        return known
-    return tuple(name for name in known if version_key(name.since) <= version_key(version))
+    return tuple(name for name in METRIC_NAMES[counter] if releases.has(version, name.since) is not False)

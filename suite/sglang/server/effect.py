@@ -125,6 +125,9 @@ def _speculative(flag: str, value: FlagValue, info: ServerInfo) -> _Finding:
         return _algorithm(str(value), speculation.algorithm)
     if not speculation.on:
         return True, None, "has no effect: speculative_algorithm is null, so the server does not speculate"
+    if speculation.adaptive and flag in ("speculative-num-steps", "speculative-num-draft-tokens"):
+        found = _plain(flag, value, info)
+        return found and (False, found[1], f"is only where it starts: {speculation}")
     if flag == "speculative-num-draft-tokens" and speculation.topk == 1 and speculation.num_steps is not None:
         forced = speculation.num_steps + 1
         if speculation.draft_tokens == forced != _number(value):
@@ -156,8 +159,8 @@ def _running_requests(value: FlagValue, info: ServerInfo) -> _Finding:
 
 
 def _total_tokens(value: FlagValue, info: ServerInfo) -> _Finding:
-    """As for requests; a little less is the rounding to whole pages."""
-    wanted, room = _number(value), info.token_capacity
+    """As for requests, but each data-parallel rank takes it as its own; a little less is rounding to whole pages."""
+    wanted, room = _number(value), min(info.rank_capacities, default=None)
     if wanted is None or room is None or room >= 0.95 * wanted:
         return None
     return True, room, f"did not take effect: memory leaves room for {room} tokens"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from suite import redact
@@ -19,13 +20,18 @@ _NOT_SETTINGS = frozenset(
 )
 """What /server_info puts beside the settings: the state of this one life of the server."""
 
+_DEPTH = frozenset({"speculative_num_steps", "speculative_num_draft_tokens"})
+"""What an adaptive server changes as it runs: a scheduler's value of the moment is no setting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
     """How the server speculates.
 
     ``known`` is false when /server_info has no ``speculative_algorithm`` at all: then nothing is known,
-    which is not the same as off (``algorithm`` is ``None`` and ``known`` is true).
+    which is not the same as off (``algorithm`` is ``None`` and ``known`` is true). With ``adaptive`` the server
+    changes its depth while it runs: ``num_steps`` and ``draft_tokens`` are where it starts, ``steps_now`` where a
+    scheduler stood when it was asked, and what is proposed is reported by the start's depth.
     """
 
     known: bool
@@ -34,9 +40,11 @@ class Speculation:
     topk: int | None
     draft_tokens: int | None
     draft_model_path: str | None
+    adaptive: bool = False
+    steps_now: int | None = None
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Speculation:
+    def of(cls, settings: Mapping[str, Any], steps_now: int | None = None) -> Speculation:
         """What some settings say; a key that is not there makes ``known`` false."""
         get = settings.get
         algorithm = get("speculative_algorithm")
@@ -48,6 +56,8 @@ class Speculation:
             topk=get("speculative_eagle_topk"),
             draft_tokens=get("speculative_num_draft_tokens"),
             draft_model_path=get("speculative_draft_model_path"),
+            adaptive=get("speculative_adaptive") is True,
+            steps_now=steps_now,
         )
 
     @property
@@ -60,6 +70,9 @@ class Speculation:
             return "speculation unknown: /server_info has no speculative_algorithm"
         if not self.on:
             return "speculation off"
+        if self.adaptive:
+            now = "" if self.steps_now is None else f", at {self.steps_now} when asked"
+            return f"{self.algorithm}, adaptive: from {self.num_steps} steps on as it sees fit{now}, topk {self.topk}"
         return f"{self.algorithm}, {self.num_steps} steps, topk {self.topk}, {self.draft_tokens} draft tokens"
 
 
@@ -85,7 +98,8 @@ class ServerInfo:
     @property
     def speculation(self) -> Speculation:
         """The speculative settings in force."""
-        return Speculation.of(self.resolved)
+        stands = self.states[0].get("speculative_num_steps") if self.states else None
+        return Speculation.of(self.resolved, stands if isinstance(stands, int) else None)
 
     @property
     def launch_command(self) -> str | None:
@@ -94,18 +108,31 @@ class ServerInfo:
         return command if isinstance(command, str) else None
 
     @property
+    def rank_capacities(self) -> tuple[int, ...]:
+        """How many tokens the KV cache of each data-parallel rank holds; empty when not reported."""
+        told = [_table(state.get("memory_usage")).get("token_capacity") for state in self.states]
+        of_ranks = tuple(each for each in told if isinstance(each, int))
+        first = self.state.get("max_total_num_tokens")
+        if isinstance(first, int) and len(of_ranks) < 2:
+            ranks = self.resolved.get("dp_size")
+            return (first,) * (ranks if isinstance(ranks, int) and ranks > 0 else 1)
+        return of_ranks
+
+    @property
     def token_capacity(self) -> int | None:
-        """How many tokens the KV cache holds, a data-parallel rank; ``None`` when not reported."""
-        for place in (self.state.get("max_total_num_tokens"), self._memory().get("token_capacity")):
-            if isinstance(place, int):
-                return place
-        return None
+        """How many tokens the KV caches of all data-parallel ranks hold together; ``None`` when not reported."""
+        return sum(self.rank_capacities) or None
+
+    @property
+    def accept_lengths(self) -> tuple[float, ...]:
+        """``avg_spec_accept_length`` of each data-parallel rank that tells it: lifetime averages, absent at times."""
+        told = (state.get("avg_spec_accept_length") for state in self.states)
+        return tuple(float(each) for each in told if isinstance(each, int | float))
 
     @property
     def accept_length_lifetime(self) -> float | None:
-        """Mean of the ranks' ``avg_spec_accept_length``: a lifetime average, absent (``None``) even while MTP works."""
-        known = [s["avg_spec_accept_length"] for s in self.states if "avg_spec_accept_length" in s]
-        return sum(known) / len(known) if known else None
+        """Mean of :attr:`accept_lengths`, ``None`` where no rank tells."""
+        return fmean(self.accept_lengths) if self.accept_lengths else None
 
     def subject(self) -> dict[str, Any]:
         """What an upgrade changes: ``sglang`` (the version), the front end that answers, and the settings worth storing."""
@@ -116,10 +143,6 @@ class ServerInfo:
     def identity(self) -> dict[str, Any]:
         """What must be equal for two measurements to be comparable: model, revision, parallel sizes, device."""
         return settings.identity(self.resolved)
-
-    def _memory(self) -> Mapping[str, Any]:
-        usage = self.states[0].get("memory_usage") if self.states else None
-        return usage if isinstance(usage, dict) else {}
 
 
 def read(base_url: str, api_key: Secret | str | None = None, timeout_s: float = 30.0) -> ServerInfo:
@@ -158,7 +181,9 @@ def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
     states = tuple(s for s in states if isinstance(s, dict)) if isinstance(states, list) else ()
     arguments = {key: value for key, value in data.items() if key not in _NOT_SETTINGS}
     if states:
-        arguments.update({key: value for key, value in states[0].items() if key in arguments})
+        moving = _DEPTH if data.get("speculative_adaptive") is True else frozenset()
+        inner = {key: value for key, value in states[0].items() if key in arguments and key not in moving}
+        arguments.update(inner)
     return ServerInfo(
         url=url,
         version=data["version"],
@@ -168,6 +193,10 @@ def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
         },
         states=states,
     )
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from suite.redact import Secret
 from suite.sglang import http, names
 from suite.sglang.errors import MetricsDisabled, NotSGLang
 from suite.sglang.server.info import root
 
-_SAMPLE = re.compile(r'^([A-Za-z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)')
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-
 Labels = tuple[tuple[str, str], ...]
+
+_SAME_ENGINE = frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "pid"})
+"""Labels of the processes of one engine: what several of them report is one thing; ``dp_rank`` is not among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
     """The counters and gauges this suite reads, at one moment; ``None`` where the server does not have one.
 
+    Over data-parallel ranks counts are summed, shares (``token_usage``) and means averaged.
     Counters move when a request finishes. ``verify_calls`` appears only once speculation has run;
     ``accept_length_window`` is a gauge over the last log window, 0 when off: evidence, never a measurement.
     """
@@ -50,7 +53,7 @@ class Counters:
         return self.running_requests == 0 and self.queued_requests == 0
 
     def graph_share(self, earlier: Counters | None = None) -> float | None:
-        """The share of decode passes since ``earlier`` that ran as CUDA graphs, 0 to 1; ``None`` without any."""
+        """The share of decode passes since ``earlier``, of all ranks, that ran as CUDA graphs; ``None`` without any."""
         before = (earlier.graph_passes if earlier else None) or {}
         passes = {mode: count - before.get(mode, 0.0) for mode, count in (self.graph_passes or {}).items()}
         graphs, eager = passes.get("decode_cuda_graph", 0.0), passes.get("decode_none", 0.0)
@@ -91,7 +94,7 @@ def parse(text: str, version: str | None = None, url: str = "/metrics") -> Count
     for counter in names.METRIC_NAMES:
         wanted = names.metric_names(version, counter)
         present = [name.name for name in wanted if name.name in series]
-        found[counter] = _total(series[present[0]]) if present else None
+        found[counter] = _over_ranks(counter, series[present[0]]) if present else None
         if not present and any(name.from_start for name in wanted):
             missing.append(counter)
     del found["graph_passes"]
@@ -106,34 +109,45 @@ def _series(text: str) -> dict[str, dict[Labels, float]]:
 
 
 def _samples(text: str) -> Iterator[tuple[str, Labels, float]]:
-    for line in text.splitlines():
-        sample = _SAMPLE.match(line)
-        if not sample or line.startswith("#"):
+    """Every finite sample; each line is read on its own, so that one that is broken costs no other."""
+    for line in text.split("\n"):
+        if not line.strip() or line.startswith("#"):
             continue
         try:
-            value = float(sample[3])
-        except ValueError:
+            samples = [sample for family in text_string_to_metric_families(line) for sample in family.samples]
+        except (ValueError, IndexError, KeyError):
             continue
-        if math.isfinite(value):
-            yield sample[1], tuple(sorted(_LABEL.findall(sample[2] or ""))), value
+        for sample in samples:
+            if math.isfinite(sample.value):
+                yield sample.name, tuple(sorted(sample.labels.items())), float(sample.value)
 
 
-def _total(series: Mapping[Labels, float]) -> float:
-    """The sum over labels; ranks and processes of one engine that report the same thing count once."""
+def _distinct(series: Mapping[Labels, float]) -> dict[Labels, float]:
+    """A series without the labels of single processes: what those of one engine report counts once."""
     distinct: dict[Labels, float] = {}
     for labels, value in series.items():
-        kept = tuple(pair for pair in labels if pair[0] not in ("tp_rank", "pp_rank", "moe_ep_rank", "pid"))
+        kept = tuple(pair for pair in labels if pair[0] not in _SAME_ENGINE)
         distinct[kept] = max(value, distinct.get(kept, -math.inf))
-    return sum(distinct.values())
+    return distinct
+
+
+def _over_ranks(counter: str, series: Mapping[Labels, float]) -> float:
+    """One figure of all ranks: a sum, or for a share or mean its mean; ranks without acceptance do not count."""
+    values = list(_distinct(series).values())
+    if counter not in names.AVERAGED:
+        return sum(values)
+    if counter == "accept_length_window":  # a rank that decoded nothing says 0
+        values = [value for value in values if value > 0] or [0.0]
+    return fmean(values)
 
 
 def _passes(series: Mapping[str, Mapping[Labels, float]], version: str | None) -> dict[str, float] | None:
-    """Forward passes by mode (``decode_none`` is a decode pass without CUDA graphs)."""
+    """Forward passes by mode, over all ranks (``decode_none`` is a decode pass without CUDA graphs)."""
     for name in names.metric_names(version, "graph_passes"):
         if name.name in series:
             modes: dict[str, float] = {}
-            for labels, value in series[name.name].items():
+            for labels, value in _distinct(series[name.name]).items():
                 mode = dict(labels).get("mode", "")
-                modes[mode] = max(value, modes.get(mode, 0.0))
+                modes[mode] = modes.get(mode, 0.0) + value
             return modes
     return None
