@@ -114,9 +114,7 @@ def _mixed(round_: Round) -> list[Invalid]:
     silent = [r for r in round_.ok if r.spec is None and (r.completion_tokens or 0) > 1]
     if not told or not silent:
         return []
-    evidence = (
-        f"{len(told)} of {len(told) + len(silent)} answers report speculative work and {len(silent)} do not: {REPLICAS}"
-    )
+    evidence = f"{len(told)} of {len(told) + len(silent)} answers report speculative work and {len(silent)} do not: {REPLICAS}"
     return [Invalid("mixed_answers", evidence)]
 
 

@@ -10,6 +10,7 @@ from suite.load import RequestRecord, Round
 from suite.session.served import Served
 from suite.sglang import releases
 from suite.sglang.server import Counters
+from suite.sglang.server.native import NativeAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,18 @@ class Unknown:
     excused: bool
 
 
-def of(served: Served, answers: Round, before: Counters | None, after: Counters | None) -> Accepted | Unknown:
+def of(
+    served: Served,
+    answers: Round,
+    native: NativeAnswer | None,
+    before: Counters | None,
+    after: Counters | None,
+) -> Accepted | Unknown:
     """The acceptance length of some answers, by the sharpest source there is.
 
     Args:
         answers: played alone on this server between the readings ``before`` and ``after`` of its counters.
+        native: what /generate told, where it was asked.
     """
     told = metrics.acceptance(answers)
     if told.length is not None:
@@ -42,13 +50,21 @@ def of(served: Served, answers: Round, before: Counters | None, after: Counters 
     silence = releases.silence(served.info.version, releases.SPEC_IN_ANSWERS)
     if silence is None:
         return Unknown(told.reason or metrics.NOT_REPORTED, excused=False)
-    return next(_elsewhere(served, answers.ok, before, after), Unknown(silence, excused=True))
+    return next(_elsewhere(served, answers.ok, native, before, after), Unknown(silence, excused=True))
 
 
 def _elsewhere(
-    served: Served, answers: Sequence[RequestRecord], before: Counters | None, after: Counters | None
+    served: Served,
+    answers: Sequence[RequestRecord],
+    native: NativeAnswer | None,
+    before: Counters | None,
+    after: Counters | None,
 ) -> Iterator[Accepted]:
     """What others than the answers say, the sharpest first."""
+    if native is not None and (length := native.acceptance_length) is not None:
+        yield Accepted(
+            length, f"{native.verify_steps} verify steps by meta_info of /generate", dead=length <= 1
+        )
     if before is not None and after is not None and after.verify_calls is not None:
         steps = after.verify_calls - (before.verify_calls or 0.0)
         if length := metrics.yield_of(answers, steps):

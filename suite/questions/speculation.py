@@ -9,9 +9,19 @@ from suite.load import ClosedLoop, Round, Sampling, play, workloads
 from suite.questions import accepted
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.served import Served
-from suite.session.witnesses import Witness, from_answers, from_counter, from_files, from_resolved, require
+from suite.session.witnesses import (
+    Witness,
+    from_answers,
+    from_counter,
+    from_files,
+    from_native,
+    from_resolved,
+    require,
+)
 from suite.sglang import releases
-from suite.sglang.server import Counters
+from suite.sglang.errors import ServerError
+from suite.sglang.server import Counters, native
+from suite.sglang.server.native import NativeAnswer
 
 REQUESTS = 2
 MAX_TOKENS = 96
@@ -48,6 +58,20 @@ class Speculation:
             raise InvalidMeasurement(f"no request was answered; the first: {answers.requests[0].fault}")
         return answers
 
+    @cached_property
+    def native(self) -> NativeAnswer | None:
+        """What /generate tells, asked only of a server whose release may report nothing in other answers."""
+        if releases.silence(self._served.info.version, releases.SPEC_IN_ANSWERS) is None:
+            return None
+        server = self._served.server
+        try:
+            return native.ask(
+                server.base_url, MAX_TOKENS, server.api_key, self._served.target.timeouts.request_s
+            )
+        except ServerError:
+            self._served.server.check()
+            return None
+
     def witnesses(self) -> list[Witness]:
         """What the resolved configuration, the answers and the server's counters say."""
         done = self.answers.ok
@@ -69,6 +93,7 @@ class Speculation:
                 silence=releases.silence(info.version, releases.VERIFY_COUNTER),
                 last_window=self._after.accept_length_window if self._after else None,
             ),
+            *([from_native(self.native.verify_steps, info.version)] if self.native else []),
             from_files(self._served.asks_for_speculation, self._served.on_disk),
         ]
 
@@ -131,7 +156,7 @@ class Speculation:
 
         Where neither answers nor counters of its release tell, that is a warning, and no promise is broken.
         """
-        found = accepted.of(self._served, self.answers, self._before, self._after)
+        found = accepted.of(self._served, self.answers, self.native, self._before, self._after)
         if isinstance(found, accepted.Unknown):
             if not found.excused:
                 raise BrokenPromise(f"acceptance length unknown: {found.reason}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from suite.metrics import REPLICAS
 from suite.session.outcomes import BrokenPromise
+from suite.sglang import releases
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,14 @@ def from_answers(
         evidence = f"only {steps_reported} of {answers} answers report speculative work: {REPLICAS}"
         return Witness("answers", None, evidence, several=True)
     return Witness("answers", verify_steps > 0, f"{verify_steps} verify steps for {tokens} tokens")
+
+
+def from_native(verify_steps: int | None, version: str | None) -> Witness:
+    """``meta_info`` of /generate: every release from 0.5.9 on reports verify steps there, and only with speculation on."""
+    if verify_steps is not None:
+        return Witness("/generate", verify_steps > 0, f"spec_verify_ct {verify_steps}")
+    on = False if releases.has(version, releases.OLDEST_READ) else None
+    return Witness("/generate", on, "meta_info has no spec_verify_ct")
 
 
 def from_counter(

@@ -15,6 +15,9 @@ class Ability:
     since: str
 
 
+OLDEST_READ = "0.5.9"
+"""The oldest release whose source this suite's facts were read in."""
+
 SPEC_IN_ANSWERS = Ability("speculative work in its answers (sglext.spec_tokens_details)", "0.5.19")
 VERIFY_COUNTER = Ability("counter of verify steps (sglang:spec_verify_calls_total)", "0.5.13")
 """Read in the published packages 0.5.9 to 0.5.23 and tried on those that run on a CPU."""

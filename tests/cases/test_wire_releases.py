@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.sglang import releases
+from suite.sglang.server import native
 from tests.cases.attached import attached
 from tests.cases.lookalike import GAUGES, Odd, reported, serving
 
@@ -67,6 +68,17 @@ def test_a_present_release_that_reports_nothing_is_still_off(tmp_path: Path) -> 
     assert "witnesses disagree" in ran.out
 
 
+def test_acceptance_of_an_older_release_comes_from_its_own_generate(tmp_path: Path) -> None:
+    def meta(steps: int, tokens: int) -> dict[str, object]:
+        return {"spec_verify_ct": tokens - 1, "spec_accept_length": 1.0}
+
+    with serving(Odd(version="0.5.16", meta_info=meta, metrics=None)) as url:
+        ran = attached(tmp_path, url, "-m", "perf and activation")
+    assert ran.code == 1
+    assert "MTP is on, but dead: acceptance length 1.000" in ran.out
+    assert "/generate" in ran.out
+
+
 def test_one_of_two_replicas_without_mtp_is_told_as_that(tmp_path: Path) -> None:
     odd = Odd(details=lambda n, steps, tokens: reported(n, steps, tokens) if n % 2 else None)
     with serving(odd) as url:
@@ -120,3 +132,27 @@ def test_a_rank_whose_drafts_all_fail_does_not_hide_behind_the_others(tmp_path: 
         ran = attached(tmp_path, url, "-m", "perf and activation")
     assert ran.code == 1
     assert ran.first_line_of("mtp_is_on_when").startswith("MTP is dead on data-parallel rank 2")
+
+
+def test_hidden_speculation_of_an_older_release_is_seen_by_generate(tmp_path: Path) -> None:
+    odd = Odd(version="0.5.16", meta_info=lambda steps, tokens: {"spec_verify_ct": steps})
+    odd.info = {"speculative_algorithm": None}
+    with serving(odd) as url:
+        ran = attached(tmp_path, url, "-m", "perf and activation")
+    assert ran.code == 1
+    assert "/generate says on" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("meta", "length"),
+    [
+        ({"spec_verify_ct": 8, "spec_num_correct_drafts": 15, "completion_tokens": 24}, 1 + 15 / 8),
+        ({"spec_verify_ct": 8, "spec_accepted_drafts": 15, "completion_tokens": 24}, 1 + 15 / 8),
+        ({"spec_verify_ct": 8, "spec_accept_token_num": 23, "completion_tokens": 24}, 23 / 8),
+        ({"completion_tokens": 24}, None),
+        ({"spec_verify_ct": 0, "completion_tokens": 1}, None),
+        ({"spec_verify_ct": "many", "completion_tokens": 24}, None),
+    ],
+)
+def test_what_generate_tells_by_release(meta: dict[str, object], length: float | None) -> None:
+    assert native.parse({"text": "", "meta_info": meta}).acceptance_length == length
