@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from time import perf_counter
 
+from suite.foreign import answer_bytes
+from suite.load.bounds import Bounds
 from suite.load.decode import Answer
 from suite.load.sse import EVENT_END, EVENT_START
 
@@ -28,30 +30,40 @@ class Arrivals:
 
     __slots__ = (
         "_decoded",
+        "_decoded_bytes",
         "_decoded_to_t",
         "_odd",
         "answer",
         "between_events",
         "complete",
+        "most_bytes",
         "pieces",
         "stamps",
     )
 
-    def __init__(self, keep_text: bool = False, expected_tokens: int = 0) -> None:
+    def __init__(self, keep_text: bool = False, bounds: Bounds | None = None) -> None:
         self.stamps = array("d")
         self.pieces: list[bytes] = []
         self.between_events = False
         """What came so far ends with a whole event: only then may an event's data be put into `pieces` as such."""
         self._odd: deque[int] = deque()  # which of all reads are kept as they came
         self._decoded = 0
+        self._decoded_bytes = 0
         self._decoded_to_t = 0.0
+        self.most_bytes = answer_bytes(bounds.output_tokens if bounds else 0)
+        """How large the whole answer may be."""
         self.complete: asyncio.Future[None] | None = None
-        self.answer = Answer(keep_text, expected_tokens)
+        self.answer = Answer(keep_text, bounds)
 
     @property
     def end_t(self) -> float:
         """When the newest read arrived; 0.0 if none did."""
         return self.stamps[-1] if self.stamps else self._decoded_to_t
+
+    @property
+    def received_bytes(self) -> int:
+        """How much has come so far. To be asked now and then: it costs a look at each read not yet decoded."""
+        return self._decoded_bytes + sum(map(len, self.pieces))
 
     def add(self, t: float, piece: bytes) -> None:
         """Take in one read of the body that arrived at `t`."""
@@ -77,6 +89,7 @@ class Arrivals:
             return 0
         stamps, pieces, odd = self.stamps[:count], self.pieces[:count], self._odd
         del self.stamps[:count], self.pieces[:count]
+        self._decoded_bytes += sum(map(len, pieces))
         start = 0
         while start < count:
             end = min(count, odd[0] - self._decoded) if odd else count

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
 import openai
 
-from suite.load.arrivals import TICKET, Ticket, clock
+from suite.foreign import ERROR_BYTES, ERROR_S, one_line
+from suite.load.arrivals import TICKET, Arrivals, Ticket, clock
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.records import Fault, FaultKind, LoadError
-from suite.load.transport import StampingTransport
+from suite.load.transport import StampingTransport, TooLarge
 from suite.load.workloads import Prompt
 from suite.redact import reveal
 from suite.sglang import http as sglang_http
@@ -35,8 +38,9 @@ class Client:
         else:
             # max_connections: aiohttp reads 0 as no limit, and None would leave it at its default of 100
             limits = httpx2.Limits(max_connections=0, keepalive_expiry=2.0)
-            proxied = sglang_http.proxy_for(endpoint.root_url) is not None
-            http = _PublicClient(timeout=timeout, limits=limits, follow_redirects=False, trust_env=proxied)
+            http = _PublicClient(
+                timeout=timeout, limits=limits, follow_redirects=False, mounts=_direct(endpoint.root_url)
+            )
         self._openai = openai.AsyncOpenAI(
             base_url=endpoint.v1_url,
             api_key=reveal(endpoint.api_key) if endpoint.api_key else "none",
@@ -97,7 +101,7 @@ class Client:
         except openai.APIStatusError as error:
             kind_of = FaultKind.server_error if error.status_code >= 500 else FaultKind.rejected
             return Fault(kind_of, _server_message(error), error.status_code, clock())
-        except (openai.APIConnectionError, httpx2.TransportError) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError, ValueError) as error:
             fault = _connection_fault(error)
             _let_go_of_frames(error)
             return fault
@@ -130,6 +134,12 @@ class Client:
         return response
 
 
+def _direct(url: str) -> dict[str, None]:
+    """What keeps httpx from taking a proxy of the environment where none is to be taken."""
+    host = urlsplit(url).hostname or ""
+    return {} if sglang_http.proxy_for(url) else {f"all://[{host}]" if ":" in host else f"all://{host}": None}
+
+
 class _StartLine(httpx2.AsyncBaseTransport):
     """Holds a request at its ticket's gate, then hands it to the transport inside."""
 
@@ -140,10 +150,35 @@ class _StartLine(httpx2.AsyncBaseTransport):
         ticket = TICKET.get()
         if ticket is not None:
             await ticket.start()
-        return await self._inner.handle_async_request(request)
+        response = await self._inner.handle_async_request(request)
+        if not _is_events(response):
+            response.stream = _Beginning(response.stream)
+        return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Beginning(httpx2.AsyncByteStream):
+    """A body that is no stream of events, cut at `ERROR_BYTES` and after `ERROR_S` seconds."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = ERROR_BYTES
+        try:
+            async with asyncio.timeout(ERROR_S):
+                async for piece in self._whole:
+                    yield piece[:left]
+                    left -= len(piece)
+                    if left <= 0:
+                        return
+        except TimeoutError:
+            return
+
+    async def aclose(self) -> None:
+        await self._whole.aclose()
 
 
 class _PublicClient(openai.DefaultAioHttpClient):
@@ -181,19 +216,31 @@ def request_body(sampling: Sampling, index: int) -> dict[str, Any]:
 
 
 async def _receive(response: httpx2.Response, ticket: Ticket) -> Fault | None:
-    kind = response.headers.get("content-type", "")
-    if not kind.startswith("text/event-stream"):
-        body = (await response.aread()).decode("utf-8", "replace")[:300]
-        return Fault(
-            FaultKind.malformed, f"expected an event stream, got {kind or 'no type'}: {body}", 200, clock()
-        )
+    if not _is_events(response):
+        kind = one_line(response.headers.get("content-type", ""), 80) or "no type"
+        body = one_line(await response.aread())
+        return Fault(FaultKind.malformed, f"expected an event stream, got {kind}: {body}", 200, clock())
     arrivals = ticket.arrivals
     if arrivals.complete is not None:  # the stamping transport writes the reads; be woken once, at the end
         await asyncio.shield(arrivals.complete)
         return None
+    left = arrivals.most_bytes
     async for piece in response.aiter_raw():
         arrivals.add(clock(), piece)
+        left -= len(piece)
+        if left < 0:
+            return oversized(arrivals)
     return None
+
+
+def _is_events(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return response.status_code == 200 and kind.startswith("text/event-stream")
+
+
+def oversized(arrivals: Arrivals) -> Fault:
+    """The fault of an answer that is larger than any answer to what was asked."""
+    return Fault(FaultKind.oversized, f"more than {arrivals.most_bytes >> 20} MiB came", at_s=clock())
 
 
 def _let_go_of_frames(error: BaseException | None) -> None:
@@ -205,8 +252,10 @@ def _let_go_of_frames(error: BaseException | None) -> None:
 
 def _connection_fault(error: Exception) -> Fault:
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) and error.__cause__ else error
-    said, kind = str(cause) or type(cause).__name__, FaultKind.reset
-    if isinstance(
+    said, kind = one_line(str(cause)) or type(cause).__name__, FaultKind.reset
+    if isinstance(cause, TooLarge):
+        kind = FaultKind.oversized
+    elif isinstance(
         cause.__cause__, aiohttp.ClientConnectionError
     ):  # its httpx name is a connect error, whatever it was
         kind = (
@@ -218,6 +267,8 @@ def _connection_fault(error: Exception) -> Fault:
         kind = FaultKind.refused
     elif isinstance(cause, httpx2.TimeoutException):
         kind = FaultKind.timed_out
+    elif isinstance(cause, (httpx2.RemoteProtocolError, aiohttp.ClientResponseError, ValueError)):
+        kind = FaultKind.malformed  # no HTTP
     return Fault(kind, said, at_s=clock())
 
 
@@ -226,5 +277,5 @@ def _server_message(error: openai.APIStatusError) -> str:
     if isinstance(body, dict):
         inner = body.get("error") if isinstance(body.get("error"), dict) else body
         if isinstance(inner, dict) and inner.get("message"):
-            return str(inner["message"])
-    return (error.response.text or error.message)[:500]
+            return one_line(str(inner["message"]))
+    return one_line(error.response.text or error.message)

@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.foreign import one_line
+from suite.load.bounds import Bounds
 from suite.load.records import Fault, FaultKind, SpecDetails, Timeline
-from suite.load.sse import EVENT_END, EVENT_START, EventCutter
+from suite.load.sse import EVENT_END, EVENT_START, EventCutter, TooLong
 
 T = TypeVar("T", bound=np.generic)
 
@@ -92,6 +94,7 @@ _decode_chunks = msgspec.json.Decoder(list[_Chunk]).decode
 _decode_plain = msgspec.json.Decoder(list[_Plain]).decode
 GIVEN_UP = frozenset({"abort", "error", "cancelled"})
 """Finish reasons of answers that no model ended: SGLang aborts when it runs out of room, drains or hits its own limits."""
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BLOCK = 512  # arrivals put away at a time
 _TOGETHER = 64  # reads decoded at once: enough to save calls, few enough to stay in the processor's cache
 
@@ -99,18 +102,21 @@ _TOGETHER = 64  # reads decoded at once: enough to save calls, few enough to sta
 class Answer:
     """One answer under decoding: feed it (stamp, bytes) in order of arrival, then ask for the result.
 
-    Stamps are any clock; what comes out (`timeline`, `Fault.at_s`) is on the same one.
+    Stamps are any clock; what comes out (`timeline`, `Fault.at_s`) is on the same one. What counts more than `bounds`
+    allow is a fault, and whatever comes after a fault is not looked at.
     """
 
     __slots__ = (
         "_all_times",
         "_all_tokens",
         "_away",
+        "_bounds",
         "_by_choice",
         "_cutter",
         "_done",
         "_expected",
         "_keep_text",
+        "_most_tokens",
         "cached_tokens",
         "chunks",
         "completion_tokens",
@@ -126,12 +132,14 @@ class Answer:
         "tokens",
     )
 
-    def __init__(self, keep_text: bool = False, expected_tokens: int = 0) -> None:
+    def __init__(self, keep_text: bool = False, bounds: Bounds | None = None) -> None:
         self._cutter = EventCutter()
         self._keep_text = keep_text
         self._done = False
         self._by_choice: dict[int, int] = {}  # counts of single choices, filled only if there are several
-        self._expected = expected_tokens
+        self._bounds = bounds
+        self._most_tokens = bounds.most_tokens if bounds else 2**31
+        self._expected = bounds.output_tokens if bounds else 0
         self._all_times = np.empty(0)
         self._all_tokens = np.empty(0, dtype=np.int64)
         self._away = 0
@@ -151,7 +159,14 @@ class Answer:
 
     def feed(self, t: float, piece: bytes) -> None:
         """Take in one read that arrived at `t`."""
-        for event in self._cutter.feed(piece):
+        if self.fault is not None:
+            return
+        try:
+            events = self._cutter.feed(piece)
+        except TooLong as error:
+            self._fail(FaultKind.oversized, str(error), t)
+            return
+        for event in events:
             self._event(t, event)
 
     def feed_events(self, stamps: Sequence[float], events: Sequence[bytes]) -> None:
@@ -184,7 +199,7 @@ class Answer:
             return True
         try:
             chunks = _decode_chunks(array_of_all)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNREADABLE:
             return False
         if len(chunks) != len(events):
             return False
@@ -198,11 +213,11 @@ class Answer:
             return False
         try:
             usages = [chunk.usage for chunk in _decode_plain(events)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNREADABLE:
             return False
         totals = [usage.completion_tokens for usage in usages]
         rising = all(map(lt, [self.completion_tokens or 0, *totals], totals))
-        if len(totals) != len(stamps) or not rising:
+        if len(totals) != len(stamps) or not rising or totals[-1] > self._most_tokens:
             return False
         self.chunks += len(totals)
         self.times.extend(stamps)
@@ -235,8 +250,21 @@ class Answer:
             self._fail(
                 FaultKind.usage_missing, "no chunk carried usage.completion_tokens; tokens cannot be counted"
             )
+        elif self._bounds is not None and (broken := self._beyond(self._bounds, self.completion_tokens)):
+            self._fail(FaultKind.implausible, broken)
         elif self.spec is not None and (broken := broken_identity(self.spec)):
             self._fail(FaultKind.acceptance_identity, broken)
+
+    def _beyond(self, bounds: Bounds, output: int) -> str | None:
+        counts = bounds.broken_counts(self.prompt_tokens, self.cached_tokens, self.reasoning_tokens, output)
+        if counts or self.spec is None or _negative(self.spec):
+            return counts
+        return bounds.broken_speculation(self.spec, output)
+
+    def _implausible(self, total: int) -> str:
+        shown = str(total) if abs(total) < 10**15 else f"about 2**{total.bit_length() - 1}"
+        asked = f"where {self._expected} were asked for" if self._expected else "of any answer"
+        return f"completion_tokens is {shown} {asked}"
 
     def timeline(self, zero: float) -> Timeline:
         """The arrivals of tokens, in seconds since `zero`; to be called once, at the end: it takes the memory over."""
@@ -271,7 +299,7 @@ class Answer:
     def _event(self, t: float, data: bytes) -> None:
         try:
             chunk = _decode_chunk(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             if data == b"[DONE]":
                 self._done = True
             elif data and self.fault is None:
@@ -292,8 +320,13 @@ class Answer:
         self.chunks += 1
         brought_text = False
         for choice in chunk.choices or ():
+            if self._bounds is not None and not 0 <= choice.index < self._bounds.choices:
+                self._fail(
+                    FaultKind.implausible, f"choice {choice.index} of {self._bounds.choices} asked for", t
+                )
+                return
             if choice.finish_reason is not None:
-                self.finish_reasons[choice.index] = choice.finish_reason
+                self.finish_reasons[choice.index] = one_line(choice.finish_reason, 40)
             delta = choice.delta
             text = choice.text if delta is None else delta.content
             reasoning = None if delta is None else delta.reasoning_content or delta.reasoning
@@ -317,6 +350,9 @@ class Answer:
         before = self.completion_tokens or 0
         if choices and (choices[0].index or self._by_choice):
             total = self._over_choices(choices[0].index, total, before)
+        if not 0 <= total <= self._most_tokens:
+            self._fail(FaultKind.implausible, self._implausible(total), t)
+            return
         self.completion_tokens = total
         if total > before:
             self.times.append(t)
@@ -377,7 +413,7 @@ def broken_identity(spec: SpecDetails) -> str | None:
     weighted by their index are the correct drafts. That no more are correct than proposed is `metrics.validity`'s
     matter: it does not hold where the server changes its depth as it runs.
     """
-    if min(spec.verify_steps, spec.correct_drafts, spec.proposed_drafts, *spec.histogram, 0) < 0:
+    if _negative(spec):
         return f"a speculation counter is negative: {spec}"
     if spec.histogram:
         steps = sum(spec.histogram)
@@ -389,6 +425,9 @@ def broken_identity(spec: SpecDetails) -> str | None:
     return None
 
 
-def _excerpt(data: bytes, limit: int = 300) -> str:
-    text = data.removeprefix(b"data: ").decode("utf-8", "replace").strip()
-    return text if len(text) <= limit else text[:limit] + "..."
+def _negative(spec: SpecDetails) -> bool:
+    return min(spec.verify_steps, spec.correct_drafts, spec.proposed_drafts, *spec.histogram, 0) < 0
+
+
+def _excerpt(data: bytes) -> str:
+    return one_line(data.removeprefix(b"data: "))

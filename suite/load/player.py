@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from suite.load.arrivals import Arrivals, Ticket, clock
-from suite.load.client import Client
+from suite.load.bounds import Bounds
+from suite.load.client import Client, oversized
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.health import ClientLimits, LagMeter
 from suite.load.records import ClientHealth, Fault, FaultKind, RequestRecord
@@ -177,13 +178,13 @@ class Player:
                 await gate
                 await asyncio.sleep(load.ramp_s * number / load.concurrency)
             elif (index := self._take(load)) is not None:
-                ticket = Ticket(self._arrivals(), gate, parked=lambda: at_line(number))
+                ticket = Ticket(self._arrivals(index), gate, parked=lambda: at_line(number))
                 await self._fly(_Running(index, ticket))
         finally:
             at_line(number)  # also if there was nothing to do, or it failed before it got there
         free_since = 0.0
         while (index := self._take(load)) is not None:
-            running = _Running(index, Ticket(self._arrivals()))
+            running = _Running(index, Ticket(self._arrivals(index)))
             running.intended = clock()
             await self._fly(running)
             if free_since and running.ticket.started is not None:
@@ -203,7 +204,7 @@ class Player:
                     continue
                 due = self.zero + offset
                 await asyncio.sleep(max(0.0, due - _BUILD_AHEAD_S - clock()))
-                running = _Running(number, Ticket(self._arrivals(), _opens_at(due)))
+                running = _Running(number, Ticket(self._arrivals(number), _opens_at(due)))
                 running.intended = due
                 flight = asyncio.create_task(self._fly(running))
                 flights.add(flight)
@@ -234,9 +235,12 @@ class Player:
 
     # one request
 
-    def _arrivals(self) -> Arrivals:
+    def _arrivals(self, index: int) -> Arrivals:
         plan = self._plan
-        return Arrivals(plan.keep_text, plan.max_tokens * plan.sampling.n)
+        prompts = plan.workload.prompts
+        affixes = (plan.workload.unique_prefix, plan.workload.shared_prefix)
+        size = prompts[index % len(prompts)].size_bytes + sum(len(text or "") * 4 for text in affixes)
+        return Arrivals(plan.keep_text, Bounds(plan.max_tokens * plan.sampling.n, size, plan.sampling.n))
 
     async def _fly(self, running: _Running) -> None:
         plan = self._plan
@@ -281,6 +285,12 @@ class Player:
             running.fault = Fault(FaultKind.stalled, f"no byte for {quiet_s:.1f} s, {seen}", at_s=now)
         elif plan.timeout_s is not None and now - started > plan.timeout_s:
             running.fault = Fault(FaultKind.timed_out, f"not done after {plan.timeout_s:g} s", at_s=now)
+        elif running.arrivals.received_bytes > running.arrivals.most_bytes:
+            running.fault = oversized(running.arrivals)
+        else:
+            running.fault = (
+                running.arrivals.answer.fault
+            )  # found while it still comes: more of it is worth nothing
         if running.fault is not None:
             running.task.cancel()
 
@@ -376,5 +386,5 @@ def _tokens_said(arrivals: Arrivals) -> int:
         _, found, tail = piece.rpartition(b'"completion_tokens":')
         if found:
             digits = tail.split(b",", 1)[0].rstrip(b"}").strip()
-            return int(digits) if digits.isdigit() else 0
+            return int(digits) if digits.isdigit() and len(digits) < 10 else 0
     return arrivals.answer.completion_tokens or 0

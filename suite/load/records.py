@@ -28,6 +28,8 @@ class FaultKind(StrEnum):
     usage_missing = "usage_missing"  # no token count anywhere in the answer
     usage_backwards = "usage_backwards"  # a cumulative token count that fell
     acceptance_identity = "acceptance_identity"  # speculation counters that contradict one another
+    implausible = "implausible"  # a number that what was asked cannot lead to
+    oversized = "oversized"  # more bytes than any answer to what was asked has
 
 
 @dataclass(frozen=True, slots=True)

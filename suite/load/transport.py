@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import httptools
 import httpx2
 
+from suite.foreign import ERROR_BYTES, ERROR_S, MIB
 from suite.load.arrivals import TICKET, Arrivals
 from suite.load.draining import Stream
 from suite.load.reading import Reader
@@ -23,6 +24,13 @@ T = TypeVar("T")
 
 _IDLE_LIMIT_S = 2.0  # uvicorn closes idle connections after 5 s: never race with that
 _NO_BODY = (204, 304)
+HEAD_BYTES = MIB
+"""How large status and headers may be."""
+
+
+class TooLarge(httpx2.ReadError):
+    """More came than any answer to what was asked has."""
+
 
 Origin = tuple[str, int]
 """Host and port."""
@@ -69,12 +77,18 @@ class _Connection(Stream):
         self.body_done.add_done_callback(_retrieve)
         arrivals.complete = self.body_done
         self._until_close = False
+        self._received = 0
+        self._most_bytes = HEAD_BYTES
 
     # the reader calls these
 
     def read(self, arrived: float, data: bytes) -> None:
         if self._parser is None:  # nobody asked
             self.abort()
+            return
+        self._received += len(data)
+        if self._received > self._most_bytes:
+            self._too_much()
             return
         self._parse(data)
         take = self.arrivals.add if self.events else self.arrivals.keep
@@ -126,6 +140,7 @@ class _Connection(Stream):
         if self.status >= 200 and not self.head.done():
             kind = names.get(b"content-type", b"")
             self.events &= self.status == 200 and kind.startswith(b"text/event-stream")
+            self._most_bytes = self._received + (self.arrivals.most_bytes if self.events else ERROR_BYTES)
             self.head.set_result(None)
 
     def on_chunk_header(self) -> None:
@@ -142,6 +157,20 @@ class _Connection(Stream):
         self._finish()
 
     # inside
+
+    def _too_much(self) -> None:
+        """The answer is beyond its bound. Of an error the beginning is enough, a stream is broken by it."""
+        if self.head.done() and not self.events:
+            self.cut()
+        else:
+            self._break(TooLarge(f"more than {self._most_bytes >> 20} MiB came"))
+
+    def cut(self) -> None:
+        """Take what has come for the whole body."""
+        if self._parser is not None:
+            self.reusable = False
+            self._finish()
+            self.abort()
 
     def _finish(self) -> None:
         self._parser = None
@@ -168,12 +197,13 @@ class _Connection(Stream):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body as httpx reads it: for errors and short answers. The player waits for `Arrivals.complete` instead."""
+    """The body as httpx reads it: for errors and short answers. The player waits for `Arrivals.complete` instead.
 
-    def __init__(
-        self, pool: StampingTransport, connection: _Connection, read_timeout_s: float | None
-    ) -> None:
-        self._pool, self._connection, self._timeout_s = pool, connection, read_timeout_s
+    It is cut at `ERROR_BYTES` and after `ERROR_S` seconds.
+    """
+
+    def __init__(self, pool: StampingTransport, connection: _Connection) -> None:
+        self._pool, self._connection = pool, connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         connection = self._connection
@@ -181,6 +211,7 @@ class _Body(httpx2.AsyncByteStream):
             raise httpx2.StreamError("the body of an event stream is read by its events, from Arrivals")
         connection.wake = asyncio.Event()
         arrivals, position = connection.arrivals, 0
+        until = asyncio.get_running_loop().time() + ERROR_S
         while True:
             while position < len(arrivals.pieces):
                 position += 1
@@ -190,10 +221,10 @@ class _Body(httpx2.AsyncByteStream):
                 return
             connection.wake.clear()
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout_at(until):
                     await connection.wake.wait()
             except TimeoutError:
-                raise httpx2.ReadTimeout(f"no byte for {self._timeout_s:g} s") from None
+                connection.cut()
 
     async def aclose(self) -> None:
         self._pool.give_back(self._connection)
@@ -256,7 +287,7 @@ class StampingTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(
             connection.status,
             headers=connection.headers,
-            stream=_Body(self, connection, timeouts.get("read")),
+            stream=_Body(self, connection),
             extensions={"http_version": b"HTTP/1.1", "reason_phrase": connection.reason},
         )
 

@@ -39,6 +39,11 @@ class Prompt:
         """The conversation as plain text, for the completions API."""
         return "\n\n".join(str(message.get("content") or "") for message in self.messages)
 
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes its text has, roles and all; with token ids, how many these are."""
+        return len(self.token_ids) + len(json.dumps(self.messages, ensure_ascii=False, default=str).encode())
+
     def prefixed(self, prefix: str) -> Prompt:
         """The same prompt with `prefix` before its first words, so that it shares no cached prefix from there on."""
         if not prefix or not self.messages:

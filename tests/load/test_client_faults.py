@@ -197,7 +197,7 @@ def test_other_framings_of_http(framing: str, transport: TransportName) -> None:
 def test_garbage_instead_of_http_is_a_fault_not_a_crash() -> None:
     record = one(lambda _: [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", CLOSE], "stamping")
     assert record.fault is not None
-    assert record.fault.kind is FaultKind.reset
+    assert record.fault.kind is FaultKind.malformed
     assert "not HTTP/1.1" in record.fault.message
 
 

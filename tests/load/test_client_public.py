@@ -65,6 +65,10 @@ def test_tls_is_verified_and_measured(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not trusted.client.kernel_stamps
 
 
+FAR = "gpu-box.example"
+"""A host that only the proxy can reach."""
+
+
 class ForwardProxy:
     """The smallest http proxy: takes absolute URLs, passes bytes on, and remembers whom it was asked for."""
 
@@ -102,7 +106,8 @@ class ForwardProxy:
         host = url.split(b"/")[2].decode()
         self.targets.append(host)
         name, _, port = host.partition(":")
-        up_reader, up_writer = await asyncio.open_connection(name, int(port))
+        near = "127.0.0.1" if name == FAR else name
+        up_reader, up_writer = await asyncio.open_connection(near, int(port))
         up_writer.write(b" ".join([method, b"/" + url.split(b"/", 3)[3], rest]))
 
         async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -128,13 +133,18 @@ def test_a_proxy_of_the_environment_is_used_and_an_exception_to_it_respected(
     with ScriptedServer(lambda _: answer(4)) as server, ForwardProxy() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "elsewhere.example")
-        through = play(Endpoint(server.url, "m"), WORKLOAD, ClosedLoop(1, 2), sampling=SHORT)
+        far = server.url.replace("127.0.0.1", FAR)
+        through = play(Endpoint(far, "m"), WORKLOAD, ClosedLoop(1, 2), sampling=SHORT)
         seen = list(proxy.targets)
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
         direct = play(Endpoint(server.url, "m"), WORKLOAD, ClosedLoop(1, 2), sampling=SHORT)
+        public = Endpoint(server.url, "m", transport="public")
+        assert len(play(public, WORKLOAD, ClosedLoop(1, 2), sampling=SHORT).ok) == 2
+        assert proxy.targets == seen  # loopback is never asked through a proxy
+        monkeypatch.setenv("no_proxy", FAR)
+        assert not play(Endpoint(far, "m"), WORKLOAD, ClosedLoop(1, 1), sampling=SHORT).ok
         assert proxy.targets == seen
         assert seen
-        assert set(seen) == {server.url.removeprefix("http://")}
+        assert set(seen) == {far.removeprefix("http://")}
     assert len(through.ok) == 2
     assert not through.client.kernel_stamps
     assert len(direct.ok) == 2
