@@ -19,6 +19,7 @@ from suite.gate.errors import (
 )
 from suite.gate.files import locked, read, render, write_together
 from suite.gate.records import Facts, Launch, Series, Session, check_session, differing
+from suite.gate.stored_sessions import StoredSession, folded, unfolded
 from suite.gate.values import untrusted
 from suite.sglang import config_diff
 
@@ -64,11 +65,39 @@ class Baseline(msgspec.Struct, frozen=True, omit_defaults=True):
         return next(s for s in reversed(self.sessions) if s.generation == self.generation)
 
 
+class _StoredBaseline(msgspec.Struct, frozen=True, omit_defaults=True):
+    question: str
+    arm: str
+    identity: Facts
+    sessions: list[StoredSession]
+    derived_from: list[str] = []
+
+
 class _Stored(msgspec.Struct, frozen=True):
     format: str
     version: int
     target: str
-    baseline: Baseline
+    baseline: _StoredBaseline
+
+
+def _folded(target: str, baseline: Baseline) -> bytes:
+    """The text of a baseline's file."""
+    parts = zip(baseline.sessions, folded([s.subject for s in baseline.sessions]), strict=True)
+    sessions = [
+        StoredSession(s.run_id, s.started_at, s.launches, whole, changed, gone, s.generation)
+        for s, (whole, changed, gone) in parts
+    ]
+    b = baseline
+    kept = _StoredBaseline(b.question, b.arm, b.identity, sessions, b.derived_from)
+    return render(_Stored(FORMAT, VERSION, target, kept))
+
+
+def _unfolded(b: _StoredBaseline) -> Baseline:
+    parts = zip(b.sessions, unfolded(b.sessions), strict=True)
+    sessions = [
+        BaselineSession(s.run_id, s.started_at, subject, s.launches, s.generation) for s, subject in parts
+    ]
+    return Baseline(b.question, b.arm, b.identity, sessions, b.derived_from)
 
 
 @dataclass(frozen=True)
@@ -122,7 +151,7 @@ class BaselineStore:
             raise ForeignFile(
                 path, f"is of target {stored.target!r}, not {self.target!r}; move it to its folder"
             )
-        return stored.baseline
+        return _unfolded(stored.baseline)
 
     def all(self) -> tuple[list[Baseline], list[StoredFileError]]:
         """Every baseline of the target, in order of file names, and the files that cannot be used."""
@@ -166,10 +195,10 @@ class BaselineStore:
             raise GateError(f"run {session.run_id} has no series to record")
         with locked(self.folder):
             changed = [self._with(session, s, promote) for s in series]
-            write_together({note.path: render(stored) for note, stored in changed})
+            write_together({note.path: _folded(self.target, baseline) for note, baseline in changed})
         return [note for note, _ in changed]
 
-    def _with(self, session: Session, series: Series, promote: bool) -> tuple[Recorded, _Stored]:
+    def _with(self, session: Session, series: Series, promote: bool) -> tuple[Recorded, Baseline]:
         path = self.path(series.question, series.arm)
         where = f"run {session.run_id}, {series.question}, arm {series.arm}"
         _refuse_invalid(series, where)
@@ -190,7 +219,7 @@ class BaselineStore:
         kept.sort(key=lambda s: (s.generation, s.started_at, s.run_id))
         facts = dict(sorted(series.identity.items()))
         baseline = Baseline(series.question, series.arm, facts, kept, series.derived_from)
-        return Recorded(path, text), _Stored(FORMAT, VERSION, self.target, baseline)
+        return Recorded(path, text), baseline
 
     def drop(self, question: str, arm: str | None = None, run_id: str | None = None) -> list[Path]:
         """Remove a question's baselines (of one arm), or only the session `run_id` in them. Returns what changed."""
@@ -211,7 +240,7 @@ class BaselineStore:
             path.unlink()
             return True
         smaller = msgspec.structs.replace(baseline, sessions=kept)
-        write_together({path: render(_Stored(FORMAT, VERSION, self.target, smaller))})
+        write_together({path: _folded(self.target, smaller)})
         return True
 
 
