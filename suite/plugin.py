@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from suite.config import ConfigError
-from suite.gate import GateError, Judgement, Session
+from suite.gate import GateError, Judgement, Outcome, Session
 from suite.gate.floor import noise_floor
+from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.load import LoadError
 from suite.questions import crossover
 from suite.questions.canary import Score
@@ -23,7 +24,10 @@ from suite.session import settings as suite_settings
 from suite.session.collection import (
     Arranged,
     arrange,
+    asked_of,
+    kind_of,
     parametrize,
+    question_of,
     series_of,
     slot_of,
     verdict_of,
@@ -31,7 +35,7 @@ from suite.session.collection import (
 )
 from suite.session.files import Files
 from suite.session.judging import Judge, wanted_again
-from suite.session.outcomes import EXIT_RETRY
+from suite.session.outcomes import as_told, outcome_of
 from suite.session.plan import alternate
 from suite.session.recording import Recording
 from suite.session.run import Run
@@ -92,8 +96,10 @@ class PerfPlugin:
         self.recording = Recording()
         self.arranged = Arranged([], [], [])
         self.progress = Progress(config)
-        self.broken_promise = False
-        self.only_retry = False
+        self.outcomes: dict[str, Outcome] = {}
+        """How scenario items ended, by node id."""
+        self.others_failed = False
+        """Whether an item failed that is no scenario."""
         self.tables = Tables()
         self.noted: dict[str, Mapping[str, Answer]] = {}
         self.scores: dict[str, Score] = {}
@@ -133,10 +139,11 @@ class PerfPlugin:
 
     @cached_property
     def judge(self) -> Judge:
-        return Judge(self._session, self.stored.judge, self.settings.require_baseline)
+        return Judge(self._session, self.stored.judge)
 
     def _session(self) -> Session:
-        return self.stored.session(self.run, self.recording)
+        asked = asked_of(self.arranged.items)
+        return self.stored.session(self.run, self.recording, asked, list(self.outcomes.values()))
 
     # ------------------------------------------------------------------ collection
 
@@ -228,39 +235,55 @@ class PerfPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if report.failed and call.excinfo is not None:
-            if getattr(call.excinfo.value, "retry", False):
-                self.only_retry = True
-            else:
-                self.broken_promise = True
+        self._note(item, call, report)
         failures.shorten(item, call, report)
         return report
+
+    def _note(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """Keep how a scenario's item ended; verdicts speak for themselves."""
+        if verdict_of in item.stash:
+            return
+        if question_of not in item.stash:
+            self.others_failed |= report.failed
+        elif report.when == "call" or not report.passed:
+            error = call.excinfo.value if call.excinfo is not None else None
+            slot = item.stash[slot_of]
+            ended = outcome_of(
+                item.stash[question_of], kind_of(item) or "", slot.arm, slot.launch, as_told(report, error)
+            )
+            self.outcomes[item.nodeid] = ended
 
     # ------------------------------------------------------------------ ending
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self._run is None:
+        if self._run is None and not self.outcomes:
             return
+        run = self.run  # where every item was skipped, its directory says why
         try:
-            self._run.close()
+            run.close()
         finally:
+            self.judge.look()
             if not self.recording.empty:
-                crossover.tell(self.judge.session(), self.tables)
+                crossover.tell(self.judge.judged, self.tables)
             if self.tables.rows:
-                self.tables.save(self._run.directory / "tables.json")
-            if not self.recording.empty:
-                self.stored.keep(self._run, self.judge)
-            self._write_allure(self._run)
-        if exitstatus == pytest.ExitCode.TESTS_FAILED and self.only_retry and not self.broken_promise:
-            session.exitstatus = EXIT_RETRY
-        if self.stored.problems and exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                self.tables.save(run.directory / "tables.json")
+            self.stored.keep(run, self.judge)
+            self._write_allure(run)
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = self._status()
+
+    def _status(self) -> int:
+        """The judgement's, unless something beside the scenarios failed."""
+        if self.others_failed:
+            return BROKEN
+        status = self.judge.judgement().status
+        return INFRASTRUCTURE if self.stored.unwritten and status != BROKEN else status
 
     def _write_allure(self, run: Run) -> None:
         directory = self.config.getoption("allure_report_dir", default=None)
         if directory:
-            judgement = None if self.recording.empty else self.judge.judgement()
+            judgement = self.judge.judgement()
             allure_files.write_run(
                 Path(directory), run, judgement, {**run.build.subject({}), **run.surroundings.subject()}
             )
@@ -268,7 +291,7 @@ class PerfPlugin:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for line in self.tables.lines():
             terminalreporter.write_line(line)
-        if self._run is None or self.recording.empty:
+        if self._run is None:
             return
         terminalreporter.section("performance")
         for line in summary.of_run(self._run, self.judge, self.stored.notes):

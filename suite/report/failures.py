@@ -44,6 +44,11 @@ class Told(TerminalRepr):
 
 
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Replace the traceback of a failure that tells all itself."""
-    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, TOLD):
-        report.longrepr = Told(str(call.excinfo.value), str(item.path))
+    """Replace the traceback of a failure that tells all itself, and skip what only repeats another."""
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed and isinstance(error, ArmUnavailable):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, str(error))
+        return
+    if report.failed and isinstance(error, TOLD):
+        report.longrepr = Told(str(error), str(item.path))

@@ -13,6 +13,7 @@ from _pytest.compat import NOTSET
 
 from suite import metrics
 from suite.config import KINDS, Sizes, Target
+from suite.gate import Asked, Claim
 from suite.session.plan import Slot, alternate
 
 SIZED: dict[str, tuple[str, str]] = {
@@ -24,6 +25,8 @@ SIZED: dict[str, tuple[str, str]] = {
 """Arguments of a scenario that take their values from the budget: name to (key in ``[budgets]``, id)."""
 
 slot_of = pytest.StashKey[Slot]()
+question_of = pytest.StashKey[str]()
+"""What an item asks: its scenario with its sizes."""
 series_of = pytest.StashKey["SeriesId"]()
 verdict_of = pytest.StashKey["SeriesId"]()
 
@@ -168,15 +171,16 @@ def _note(item: pytest.Item, target: Target) -> None:
     known = target.known.get(item.originalname.removeprefix("test_"))  # type: ignore[attr-defined]
     if known is not None:
         item.add_marker(pytest.mark.xfail(reason=f"known: {known}", strict=True))
+    sizes = "-".join(SIZED[name][1].format(params[name]) for name in SIZED if name in params)
+    function = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
+    item.stash[question_of] = f"{function}[{sizes}]" if sizes else function
     judges = item.get_closest_marker("judges")
     if judges is None:
         return
     _check_markers(item, target)
-    sizes = "-".join(SIZED[name][1].format(params[name]) for name in SIZED if name in params)
-    function = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
     ratio = item.get_closest_marker("ratio")
     item.stash[series_of] = SeriesId(
-        question=f"{function}[{sizes}]" if sizes else function,
+        question=item.stash[question_of],
         arm=params["arm"],
         metrics=tuple(judges.args),
         ratio=Ratio(*ratio.args) if ratio else None,
@@ -221,6 +225,21 @@ def _claims(item: pytest.Item, target: Target, params: Mapping[str, Any]) -> dic
         for mark in item.iter_markers("claims")
         if all(params.get(name) == value for name, value in mark.kwargs.get("where", {}).items())
     }
+
+
+def asked_of(items: Iterable[pytest.Item]) -> list[Asked]:
+    """What the verdict items among these ask the gate to judge."""
+    return [
+        Asked(
+            question=series.question,
+            arm=series.arm,
+            metrics=list(series.metrics),
+            claims=[Claim(metric, floor, otherwise) for metric, (floor, otherwise) in series.claims.items()],
+            parts=[series.ratio.numerator, series.ratio.denominator] if series.ratio else [],
+        )
+        for item in items
+        if (series := item.stash.get(verdict_of, None)) is not None
+    ]
 
 
 def _verdict_items(items: Sequence[pytest.Item], judge: Callable[[pytest.Item], None]) -> list[pytest.Item]:

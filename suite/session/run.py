@@ -10,13 +10,15 @@ from functools import cached_property
 from pathlib import Path
 
 from suite.config import Sizes, Suite, Target
-from suite.servers import LaunchFailed, launcher_for
+from suite.hosts import HostError
+from suite.servers import LaunchFailed, NotThisArm, ServerError, launcher_for
 from suite.servers.runtimes import Runtime, runtime_of
 from suite.session.build import Build
-from suite.session.outcomes import ArmUnavailable
+from suite.session.outcomes import ArmUnavailable, family
 from suite.session.plan import Slot
 from suite.session.served import Served
 from suite.session.surroundings import Surroundings
+from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
 from suite.terminal.progress import Progress
 
@@ -60,7 +62,9 @@ class Run:
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
-        self._failed: dict[str, LaunchFailed] = {}
+        self._failed: dict[str, Exception] = {}
+        self._lost: Exception | None = None
+        """Why nothing at all can be launched, once that is known."""
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -81,7 +85,8 @@ class Run:
 
         Raises:
             LaunchFailed: it did not come up.
-            ArmUnavailable: it did not come up at an earlier try in this run.
+            HostError, ServerError: nothing can be launched there.
+            ArmUnavailable: one of these was told at an earlier try in this run.
             ServerDied: it was up and is gone; the next call brings it up again.
         """
         if self._served is not None and self._served.slot == slot:
@@ -92,14 +97,23 @@ class Run:
                 raise
             return self._served
         self._stop()
-        if slot.arm in self._failed:
-            summary = self._failed[slot.arm].summary
-            raise ArmUnavailable(f"{slot.arm} did not come up: {summary} (told in full at its first item)")
+        if (earlier := self._failed.get(slot.arm) or self._lost) is not None:
+            raise _told_before(slot, earlier)
         try:
             self._served = self._start(slot)
-        except LaunchFailed as error:
+        except NotThisArm:
+            raise
+        except (LaunchFailed, ProbeError) as error:
             self.launches.append(slot)
+            told = any(_summary(one) == _summary(error) for one in self._failed.values())
             self._failed[slot.arm] = error
+            if type(error) is LaunchFailed:
+                self._lost = error  # a server that somebody else started is not there for any arm
+            if told and family(error) == "infrastructure":
+                raise _told_before(slot, error) from error
+            raise
+        except (ServerError, HostError) as error:
+            self._lost = error
             raise
         return self._served
 
@@ -134,6 +148,17 @@ class Run:
         finally:
             self._open.close()
             self.surroundings.close()
+
+
+def _summary(error: Exception) -> str:
+    return getattr(error, "summary", "") or str(error).split("\n", 1)[0]
+
+
+def _told_before(slot: Slot, error: Exception) -> ArmUnavailable:
+    summary = _summary(error)
+    return ArmUnavailable(
+        f"{slot.arm} did not come up: {summary} (told in full where it was first met)", summary
+    )
 
 
 def _own_directory(results: Path, name: str) -> Path:

@@ -34,6 +34,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="change a flag of the target for this run (no:NAME removes it); may be given more than once",
     )
     add("--record-baseline", action="store_true", help="add this run to the target's baselines")
+    add(
+        "--accept-regression",
+        metavar="REASON",
+        default="",
+        help="with --record-baseline: record figures that got worse as the new level, for this reason",
+    )
     add("--require-baseline", action="store_true", help="a missing baseline is an error, not a skip (for CI)")
     add(
         "--results",
@@ -70,6 +76,9 @@ class Settings:
         self.results = config.rootpath / option("--results")
         self.baselines = config.rootpath / option("--baselines")
         self.record: bool = option("--record-baseline")
+        self.accepted: str = option("--accept-regression").strip()
+        if self.accepted and not self.record:
+            raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
         self.require_baseline: bool = option("--require-baseline")
 
 
