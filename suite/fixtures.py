@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.config import Sizes, Target
-from suite.plugin import PerfPlugin, plugin_key, served_key
+from suite.plugin import PerfPlugin, played_in, plugin_key, served_key
 from suite.questions.canary import Canary
 from suite.questions.drift import Drift
 from suite.questions.launching import Launching
@@ -67,7 +67,7 @@ def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launchin
 def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
     """Questions with checkable answers, for this server."""
     plugin = _plugin(request)
-    return Canary(server, plugin.settings.sizes.canary_questions, plugin.scores)
+    return Canary(server, plugin.settings.sizes.canary_questions, plugin.memory.scores)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
     """This server's greedy answers, and those noted of other arms in this run."""
     plugin = _plugin(request)
     sizes = plugin.settings.sizes
-    return Answers(server, plugin.noted, sizes.lossless_prompts, sizes.max_tokens)
+    return Answers(server, plugin.memory.answers, sizes.lossless_prompts, sizes.max_tokens)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def log(server: Served) -> Log:
 def table(request: pytest.FixtureRequest) -> Table:
     """A table shown at the end of the run; its title is the first line of the scenario's docstring."""
     documented = (request.function.__doc__ or request.node.name).strip().splitlines()[0].rstrip(".")
-    return Table(_plugin(request).tables, documented)
+    return Table(_plugin(request).memory.tables, documented)
 
 
 @pytest.fixture
@@ -122,10 +122,10 @@ def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
     return Measure(
         plugin.run,
         served,
-        plugin.recording,
         series,
         benchmark=lambda: request.getfixturevalue("benchmark"),
         facts=plugin.facts,
+        on_played=lambda played: request.node.stash.__setitem__(played_in, played),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Generator, Mapping, Sequence
+import socket
+import time
+from collections.abc import Generator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,33 +12,32 @@ from typing import Any
 import pytest
 
 from suite.config import ConfigError
-from suite.gate import GateError, Judgement, Outcome, Session
+from suite.gate import GateError, Judgement, Session, WriteFailed
 from suite.gate.floor import noise_floor
-from suite.gate.status import BROKEN, INFRASTRUCTURE
+from suite.hosts import HostError
 from suite.load import LoadError
 from suite.questions import crossover
-from suite.questions.canary import Score
-from suite.questions.lossless import Answer
-from suite.questions.tables import Tables
+from suite.questions.memory import Memory
 from suite.report import allure_files, failures, summary
+from suite.servers import ServerError
 from suite.session import settings as suite_settings
 from suite.session.collection import (
     Arranged,
     arrange,
-    asked_of,
-    kind_of,
     parametrize,
     question_of,
-    series_of,
     slot_of,
     verdict_of,
     within_budget,
 )
+from suite.session.entries import FORMAT, VERSION, Begun, Closed, Entry, Resumed
 from suite.session.files import Files
 from suite.session.judging import Judge, wanted_again
-from suite.session.outcomes import as_told, outcome_of
+from suite.session.outcomes import EXIT_INFRASTRUCTURE, EXIT_RETRY, AnotherBuild, ArmUnavailable
 from suite.session.plan import alternate
-from suite.session.recording import Recording
+from suite.session.playing import Playing, ending, ending_of
+from suite.session.recording import Played
+from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.settings import Settings
@@ -74,6 +74,10 @@ pytest_plugins = ["suite.fixtures"]
 
 plugin_key = pytest.StashKey["PerfPlugin"]()
 served_key = pytest.StashKey[Served]()
+played_in = pytest.StashKey[Played]()
+
+UNSETTLING = (ServerError, HostError, ArmUnavailable, AnotherBuild, LoadError, ProbeError)
+"""What says nothing of the question: after it, an item is asked again when the run is taken up again."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,6 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     plugin = PerfPlugin(config)
+    if resumed := config.getoption("--resume"):
+        plugin.resume(resumed)
     config.stash[plugin_key] = plugin
     config.pluginmanager.register(plugin, "sglang-perf-gate")
 
@@ -93,17 +99,25 @@ class PerfPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.recording = Recording()
         self.arranged = Arranged([], [], [])
         self.progress = Progress(config)
-        self.outcomes: dict[str, Outcome] = {}
-        """How scenario items ended, by node id."""
-        self.others_failed = False
-        """Whether an item failed that is no scenario."""
-        self.tables = Tables()
-        self.noted: dict[str, Mapping[str, Answer]] = {}
-        self.scores: dict[str, Score] = {}
+        self.broken_promise = False
+        self.only_retry = False
+        self.memory = Memory()
+        self.resumption: Resumption | None = None
         self._run: Run | None = None
+
+    def resume(self, run: str) -> None:
+        """Take up an earlier run, with the options that it began with.
+
+        Raises:
+            pytest.UsageError: it cannot be, and why.
+        """
+        try:
+            self.resumption = resumption(run, self.config.rootpath / self.config.getoption("--results"))
+            self.resumption.restore(self.config)
+        except (ConfigError, GateError) as error:
+            raise pytest.UsageError(*str(error).splitlines()) from None
 
     @cached_property
     def settings(self) -> Settings:
@@ -122,8 +136,29 @@ class PerfPlugin:
                 chosen.extra_flags,
                 chosen.results,
                 self.progress,
+                again=self.resumption.folder if self.resumption else None,
             )
+            self._run.note(self._first_entry(self._run))
         return self._run
+
+    def _first_entry(self, run: Run) -> Entry:
+        """The plan of a new run, or that an earlier one is taken up again."""
+        if self.resumption is not None:
+            return Resumed(time.time(), socket.gethostname())
+        arms = list(dict.fromkeys(slot.arm for slot in self.arranged.slots))
+        return Begun(
+            format=FORMAT,
+            version=VERSION,
+            run_id=run.run_id,
+            started_at=run.started.isoformat(timespec="seconds"),
+            target=run.target.name,
+            plan=self.settings.plan,
+            host=socket.gethostname(),
+            options=options_of(self.config),
+            arms=arms_of(self.settings.target, arms, self.settings.extra_flags),
+            items=[item.nodeid for item in self.arranged.scenarios],
+            questions=[question_of(item.stash[verdict_of]) for item in self.arranged.verdicts],
+        )
 
     @cached_property
     def files(self) -> Files:
@@ -139,11 +174,15 @@ class PerfPlugin:
 
     @cached_property
     def judge(self) -> Judge:
-        return Judge(self._session, self.stored.judge)
+        return Judge(self._session, self.stored.judge, self.settings.require_baseline)
 
     def _session(self) -> Session:
-        asked = asked_of(self.arranged.items)
-        return self.stored.session(self.run, self.recording, asked, list(self.outcomes.values()))
+        return self.stored.session(self.run)
+
+    @property
+    def _measured(self) -> bool:
+        """Was anything measured at all, in this try or an earlier one?"""
+        return self._run is not None and bool(self._run.told.asked)
 
     # ------------------------------------------------------------------ collection
 
@@ -169,6 +208,19 @@ class PerfPlugin:
             self.progress.say(f"budget {self.settings.budget} leaves out scenarios: {told} (see --budget)")
         self.arranged = arrange(kept, self.settings.target, self.settings.sizes, self._decide)
         items[:] = self.arranged.items
+        if self.resumption is not None:
+            self._must_be_the_same_run()
+
+    def _must_be_the_same_run(self) -> None:
+        assert self.resumption is not None
+        chosen, begun = self.settings, self.resumption.begun
+        known = [arm for arm in begun.arms if arm in chosen.target.arms]
+        arms = arms_of(chosen.target, known, chosen.extra_flags)
+        there = [item.nodeid for item in self.arranged.scenarios]
+        try:
+            self.resumption.must_be(chosen.target.name, chosen.plan, arms, there)
+        except ConfigError as error:
+            raise pytest.UsageError(*str(error).splitlines()) from None
 
     def _decide(self, item: pytest.Item) -> None:
         series = item.stash[verdict_of]
@@ -184,12 +236,46 @@ class PerfPlugin:
         if self.config.getoption("--plan"):
             self.progress.print(summary.of_plan(self.settings, self.arranged))
             return True
-        measuring = [item for item in session.items if verdict_of not in item.stash]
-        while measuring:
-            _play(session, measuring)
-            measuring = self._more(self.judge.look()) if not self.recording.empty else []
-        _play(session, [item for item in session.items if verdict_of in item.stash])
+        self._begin()
+        playing = Playing(lambda: self.run, self.memory, self.resumption.done if self.resumption else ())
+        try:
+            self._measure(session, playing)
+        except KeyboardInterrupt as interrupt:
+            session._setupstate.teardown_exact(None)
+            self.run.stopping.ask(str(interrupt) or "interrupted")
+            self.run.close()
+            playing.play(session, self.arranged.verdicts)
+            raise
+        playing.play(session, self.arranged.verdicts)
         return True
+
+    def _begin(self) -> None:
+        """Make the run's directory, or open the one that is taken up again, before anything is launched."""
+        try:
+            run = self.run
+            if self.resumption is not None:
+                done, rest = len(self.resumption.done), len(self.arranged.slots)
+                self.progress.say(f"going on with {run.run_id}: {done} of {rest} launches are complete")
+                for line in self.resumption.damage:
+                    self.progress.say(line)
+                run.must_be_the_build()
+        except WriteFailed as error:
+            pytest.exit(str(error), returncode=EXIT_INFRASTRUCTURE)
+        except AnotherBuild as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def _measure(self, session: pytest.Session, playing: Playing) -> None:
+        """Play everything that measures; launches that only an undecided look asks for, look by look."""
+        limit: int | None = self.settings.sizes.launches
+        measuring = [item for item in self.arranged.items if verdict_of not in item.stash]
+        while measuring:
+            playing.play(session, measuring)
+            if not self._measured or self.run.stopping.reason is not None:
+                break
+            judgement = self.judge.look(self.stored.session(self.run, up_to=limit))
+            measuring, limit = self._more(judgement), judgement.next_launches
+        if self._measured:
+            self.judge.look()
 
     def _more(self, judgement: Judgement) -> list[pytest.Item]:
         """The held-back items that the next look needs, in launch order."""
@@ -225,9 +311,7 @@ class PerfPlugin:
         if served is None:
             return
         allure_files.attach_server(served)
-        series = item.stash.get(series_of, None)
-        played = self.recording.played(series, served.slot.launch) if series else None
-        if played is not None:
+        if (played := item.stash.get(played_in, None)) is not None:
             allure_files.attach_played(played)
 
     @pytest.hookimpl(wrapper=True)
@@ -235,80 +319,59 @@ class PerfPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        self._note(item, call, report)
+        if report.failed and call.excinfo is not None:
+            if getattr(call.excinfo.value, "retry", False):
+                self.only_retry = True
+            else:
+                self.broken_promise = True
+        if call.when != "teardown" and (said := ending(report, call, UNSETTLING)) is not None:
+            item.stash[ending_of] = said
         failures.shorten(item, call, report)
         return report
-
-    def _note(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """Keep how a scenario's item ended; verdicts speak for themselves."""
-        if verdict_of in item.stash:
-            return
-        if question_of not in item.stash:
-            self.others_failed |= report.failed
-        elif report.when == "call" or not report.passed:
-            error = call.excinfo.value if call.excinfo is not None else None
-            slot = item.stash[slot_of]
-            ended = outcome_of(
-                item.stash[question_of], kind_of(item) or "", slot.arm, slot.launch, as_told(report, error)
-            )
-            self.outcomes[item.nodeid] = ended
 
     # ------------------------------------------------------------------ ending
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self._run is None and not self.outcomes:
+        if self._run is None:
             return
-        run = self.run  # where every item was skipped, its directory says why
         try:
-            run.close()
+            self._run.close()
         finally:
-            self.judge.look()
-            if not self.recording.empty:
-                crossover.tell(self.judge.judged, self.tables)
-            if self.tables.rows:
-                self.tables.save(run.directory / "tables.json")
-            self.stored.keep(run, self.judge)
-            self._write_allure(run)
-        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            session.exitstatus = self._status()
-
-    def _status(self) -> int:
-        """The judgement's, unless something beside the scenarios failed."""
-        if self.others_failed:
-            return BROKEN
-        status = self.judge.judgement().status
-        return INFRASTRUCTURE if self.stored.unwritten and status != BROKEN else status
+            self._run.note(Closed(time.time(), self._run.stopping.reason or ""))
+            if self._measured:
+                crossover.tell(self.judge.session(), self.memory.tables)
+            if self.memory.tables.rows:
+                self.memory.tables.save(self._run.directory / "tables.json")
+            if self._measured:
+                self.stored.keep(self._run, self.judge)
+            self._write_allure(self._run)
+        if exitstatus == pytest.ExitCode.TESTS_FAILED and self.only_retry and not self.broken_promise:
+            session.exitstatus = EXIT_RETRY
+        if self._run.unwritten is not None:
+            session.exitstatus = EXIT_INFRASTRUCTURE
+        if self.stored.problems and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_allure(self, run: Run) -> None:
         directory = self.config.getoption("allure_report_dir", default=None)
         if directory:
-            judgement = self.judge.judgement()
+            judgement = self.judge.judgement() if self._measured else None
             allure_files.write_run(
                 Path(directory), run, judgement, {**run.build.subject({}), **run.surroundings.subject()}
             )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for line in self.tables.lines():
+        for line in self.memory.tables.lines():
             terminalreporter.write_line(line)
-        if self._run is None:
+        if self._run is None or not self._measured:
             return
         terminalreporter.section("performance")
         for line in summary.of_run(self._run, self.judge, self.stored.notes):
             terminalreporter.write_line(line)
-        for line in self.stored.problems:
+        for line in [*filter(None, [self._run.unwritten]), *self.stored.problems]:
             terminalreporter.write_line(line, red=True)
         if self.config.getoption("--aa"):
             terminalreporter.section("noise floor")
             for line in summary.of_noise(noise_floor(self._session(), self.stored.rules)):
                 terminalreporter.write_line(line)
-
-
-def _play(session: pytest.Session, items: Sequence[pytest.Item]) -> None:
-    """As pytest's own loop plays all items: play these, and leave nothing set up after the last."""
-    for item, following in itertools.zip_longest(items, items[1:]):
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.shouldfail:
-            raise session.Failed(session.shouldfail)
-        if session.shouldstop:
-            raise session.Interrupted(session.shouldstop)

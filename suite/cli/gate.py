@@ -26,17 +26,20 @@ from suite.gate.history import History, creeps, has_change_points, steps
 from suite.gate.imports import FORMATS, read_results
 from suite.gate.records import Launch
 from suite.gate.values import launch_log
+from suite.session import stored_runs
 from suite.sglang import config_diff
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXIT_REGRESSION, EXIT_UNDECIDED = 1, 8
 
 
 def add_parsers(subparsers: Subparsers) -> None:
     """Add ``baseline``, ``judge`` and ``history`` to the suite's commands."""
     _add_baseline(subparsers)
     one = _command(subparsers, "judge", run_judge, "judge a stored run again, offline")
-    one.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its run.json")
+    one.add_argument("run", metavar="RUN", help="a run's directory, its run.json, or its id under results/")
     one.add_argument("--save", action="store_true", help="write the verdicts beside the run")
     one = _command(subparsers, "history", run_history, "steps and slow losses over all runs of a target")
     one.add_argument("--history", type=Path, default=Path("results/history"), metavar="DIR")
@@ -109,19 +112,29 @@ def _rules(arguments: argparse.Namespace, target: str) -> Rules:
 
 
 def run_judge(arguments: argparse.Namespace) -> int:
-    """Judge a stored run against the baselines as they are now: the words and the status that pytest ended with."""
-    session = load_run(arguments.run)
+    """Judge a stored run, or half of one that was ended early, against the baselines as they are now."""
+    stored = stored_runs.load(arguments.run)
+    session = stored.session
     target = arguments.target or session.target
     found = _store(arguments, target).sessions_for(session)
     judgement = judge(session, found, _rules(arguments, target))
+    for note in stored.notes:
+        print(f"note: {note}")
     _print_judgement(judgement)
     if arguments.save:
-        save_run(arguments.run if arguments.run.is_dir() else arguments.run.parent, session, judgement)
-    return judgement.status
+        save_run(stored.folder, session, judgement)
+    return exit_status(judgement)
+
+
+def exit_status(judgement: Judgement) -> int:
+    """0 good, 1 a regression, 8 nothing regressed but something is inconclusive or invalid."""
+    words = {v.word for v in judgement.verdicts.values()}
+    if "regression" in words:
+        return EXIT_REGRESSION
+    return EXIT_UNDECIDED if words & {"inconclusive", "invalid"} else 0
 
 
 def _print_judgement(judgement: Judgement) -> None:
-    print(judgement.sentence)
     for verdict in sorted(judgement.verdicts.values(), key=lambda v: (v.question, v.arm, v.metric)):
         print(f"{verdict.word:<12} {verdict.question}, {verdict.arm}: {verdict.headline}")
         if verdict.word not in ("pass", "unjudged"):

@@ -11,13 +11,16 @@ from suite.gate import GateError
 from suite.hosts.errors import HostError
 from suite.load import LoadError
 from suite.servers import ServerError
-from suite.session.outcomes import ArmUnavailable, BaselineMissing, BrokenPromise, Unproven
+from suite.session.outcomes import AnotherBuild, ArmUnavailable, BaselineMissing, BrokenPromise, Unproven
+from suite.session.playing import EarlierFailure
 from suite.sglang.errors import ProbeError
 
 TOLD = (
     BrokenPromise,
     Unproven,
+    AnotherBuild,
     ArmUnavailable,
+    EarlierFailure,
     BaselineMissing,
     ConfigError,
     GateError,
@@ -44,11 +47,6 @@ class Told(TerminalRepr):
 
 
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Replace the traceback of a failure that tells all itself, and skip what only repeats another."""
-    error = call.excinfo.value if call.excinfo is not None else None
-    if report.failed and isinstance(error, ArmUnavailable):
-        report.outcome = "skipped"
-        report.longrepr = (str(item.path), 0, str(error))
-        return
-    if report.failed and isinstance(error, TOLD):
-        report.longrepr = Told(str(error), str(item.path))
+    """Replace the traceback of a failure that tells all itself."""
+    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, TOLD):
+        report.longrepr = Told(str(call.excinfo.value), str(item.path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import pytest
 
 from suite import metrics
 from suite.gate import Invalid
+from suite.gate.records import plain_facts
 from suite.load import (
     ClientLimits,
     ClosedLoop,
@@ -22,13 +24,16 @@ from suite.load import (
     play,
     workloads,
 )
+from suite.load import Round as LoadRound
+from suite.session import entries
 from suite.session.collection import SeriesId
 from suite.session.measured import Measured, require_answers, still_warming
 from suite.session.outcomes import ArmNotInEffect
-from suite.session.recording import STORED, Played, Recording
+from suite.session.recording import STORED, Played
 from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.steadiness import Steady, windows
+from suite.session.stopping import StoppedEarly
 from suite.sglang.flags import Flags
 from suite.terminal.figures import number
 
@@ -75,6 +80,16 @@ class Asked:
         }
 
     @property
+    def key(self) -> str:
+        """By which a launch knows it again: all that makes its rounds what they are."""
+        long = f", {self.prompt_tokens} tokens of prompt" if self.prompt_tokens else ""
+        shared = "" if self.cold else ", shared prefix"
+        return (
+            f"{self.label}{long}{shared}, {self.workload.requests} answers of {self.sampling.max_tokens} tokens, "
+            f"{self.rounds} rounds, {self.workload.content_hash[:8]}"
+        )
+
+    @property
     def label(self) -> str:
         heat = f", temperature {self.sampling.temperature:g}" if self.sampling.temperature else ""
         return f"{self.workload.name}, {_clients(self.concurrency)}{heat}"
@@ -87,14 +102,14 @@ class Measure:
         self,
         run: Run,
         served: Served,
-        recording: Recording,
         series: SeriesId | None,
         benchmark: Callable[[], Benchmark],
         facts: Callable[[Served], dict[str, Any]],
+        on_played: Callable[[Played], None],
     ) -> None:
         self._run = run
         self._served = served
-        self._recording = recording
+        self._on_played = on_played
         self._series = series
         self._benchmark = benchmark
         self._facts = facts
@@ -199,31 +214,78 @@ class Measure:
 
     def _once(self, asked: Asked) -> Played:
         """The rounds of a workload: those that this launch has played, or fresh ones."""
-        key = f"{asked.identity} {asked.rounds} {asked.cold}"
-        played = self._served.played.get(key)
-        if played is None:
+        played = self._served.played.get(asked.key)
+        if played is not None:
+            self._answers(asked)
+        else:
+            played = Played(
+                identity={
+                    **self._served.info.identity(),
+                    **self._run.surroundings.identity(),
+                    **asked.identity,
+                    "speculation_asked": self._speculation_asked(),
+                },
+                subject=self._facts(self._served),
+            )
             try:
-                played = self._play(asked)
+                self._play(asked, played)
             except LoadError:
                 self._served.server.check()  # a server that died is the cause, not the client that could not reach it
                 raise
-            played.identity = {
-                **self._served.info.identity(),
-                **self._run.surroundings.identity(),
-                **asked.identity,
-                "speculation_asked": self._speculation_asked(),
-            }
-            self._served.played[key] = played
-        if self._series is not None:
-            self._recording.add(self._series, self._served.slot.launch, played)
+            self._served.played[asked.key] = played
+        self._on_played(played)
         return played
 
-    def _play(self, asked: Asked) -> Played:
-        played = Played(subject=self._facts(self._served))
+    def _answers(self, asked: Asked) -> None:
+        """Note that the rounds of this workload answer the question of this item."""
+        if self._series is None:
+            return
+        slot, ratio = self._served.slot, self._series.ratio
+        self._run.note(
+            entries.Asked(
+                launch=self._served.number,
+                arm=slot.arm,
+                number=slot.launch,
+                workload=asked.key,
+                question=self._series.question,
+                metrics=list(self._series.metrics),
+                ratio=[ratio.metric, ratio.numerator, ratio.denominator] if ratio else [],
+            )
+        )
+
+    def _play(self, asked: Asked, played: Played) -> None:
+        launch = self._served.number
+        began = time.monotonic()
         self._warm_up(asked)
+        warmup_s = time.monotonic() - began
+        facts = (plain_facts(played.identity), plain_facts(played.subject))
+        self._run.note(entries.Workload(launch, asked.key, *facts))
+        self._answers(asked)
+        with self._run.surroundings.watching() as watched:
+            self._rounds(asked, played)
+        played.invalid.extend(
+            self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
+        )
+        self._look_back(played, asked)
+        facts = (plain_facts(played.identity), plain_facts(played.subject))
+        self._run.note(
+            entries.Measured(
+                launch, asked.key, len(played.rounds), *facts, invalid=played.invalid, warmup_s=warmup_s
+            )
+        )
+        self._served.server.check()
+        if len(played.rounds) < asked.rounds:
+            self._run.stopping.check()
+        require_answers(played)
+        self._run.progress.say(f"{self._served.slot}: {asked.label}: {_in_words(played)}")
+
+    def _rounds(self, asked: Asked, played: Played) -> None:
+        """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
         target = self._run.target
+        results: list[tuple[LoadRound, float]] = []
 
         def one_round() -> None:
+            began = time.monotonic()
             number_of_round = len(played.rounds) + 1
             label = f"{self._served.slot}: {asked.label}, round {number_of_round} of {asked.rounds}"
             unique = f"round {number_of_round}, prompt " if asked.cold else None
@@ -237,26 +299,56 @@ class Measure:
                 limits=ClientLimits(**target.client.model_dump()),
                 progress=lambda progress: self._run.progress.passing(_progress_line(label, progress)),
             )
-            played.rounds.append(result)
+            results.append((result, time.monotonic() - began))
+
+        def before() -> None:
+            self._run.stopping.check()
+            self.empty_cache()
+
+        def after() -> None:
+            self._keep(asked, played, *results.pop())
 
         benchmark = self._benchmark()
         benchmark.group = asked.label
-        before = self._served.counters()
-        with self._run.surroundings.watching() as watched:
-            benchmark.pedantic(one_round, setup=self.empty_cache, rounds=asked.rounds, iterations=1)
-        after = self._served.counters()
-        graphs = after.graph_share(before) if after is not None else None
+        counted = self._served.counters()
+        try:
+            benchmark.pedantic(one_round, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
+        except StoppedEarly:
+            if not played.rounds:
+                raise
+        now = self._served.counters()
+        graphs = now.graph_share(counted) if now is not None else None
         if graphs is not None:
             played.subject["decode_cuda_graphs"] = graphs == 1.0
-        played.invalid.extend(
-            self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
-        )
-        self._summarise(played, asked)
-        self._served.server.check()
-        require_answers(played)
         benchmark.extra_info.update(self._extra_info(played))
-        self._run.progress.say(f"{self._served.slot}: {asked.label}: {_in_words(played)}")
-        return played
+
+    def _keep(self, asked: Asked, played: Played, result: LoadRound, seconds: float) -> None:
+        """A round with its metrics and what is wrong with it, into the journal."""
+        resolved = self._served.info.speculation
+        faults = metrics.validity(
+            result,
+            draft_tokens=resolved.draft_tokens if resolved.on and not resolved.adaptive else None,
+            cached_share_max=0.1 if asked.cold else None,
+        )
+        sample = played.add(
+            result,
+            metrics.summarize(result, speculative=resolved.on),
+            self._tolerated([Invalid(fault.name, fault.evidence) for fault in faults]),
+        )
+        slot = self._served.slot
+        self._run.note(
+            entries.Round(
+                launch=self._served.number,
+                arm=slot.arm,
+                number=slot.launch,
+                workload=asked.key,
+                round=len(played.rounds) - 1,
+                of=asked.rounds,
+                seconds=seconds,
+                sample=sample,
+                question=self._series.question if self._series else "",
+            )
+        )
 
     def _warm_up(self, asked: Asked) -> None:
         """Play some requests unmeasured until they get no faster: the first of a launch compile kernels and fill caches."""
@@ -279,22 +371,17 @@ class Measure:
                 return
             last = now
 
-    def _summarise(self, played: Played, asked: Asked) -> None:
-        resolved = self._served.info.speculation
-        for index, round_ in enumerate(played.rounds):
-            played.values.append(metrics.summarize(round_, speculative=resolved.on))
-            found = metrics.validity(
-                round_,
-                draft_tokens=resolved.draft_tokens if resolved.on and not resolved.adaptive else None,
-                cached_share_max=0.1 if asked.cold else None,
-            )
-            played.invalid.extend(Invalid(fault.name, fault.evidence, index) for fault in found)
+    def _look_back(self, played: Played, asked: Asked) -> None:
+        """What is wrong with the rounds together."""
         long_enough = (asked.sampling.max_tokens or 0) >= TELLING_TOKENS
         tpot_s = [values["tpot_s"].value for values in played.values]
         if long_enough and (warming := still_warming(tpot_s)):
             played.invalid.append(Invalid("not_warmed_up", warming))
-        tolerated = self._run.target.tolerate
-        played.invalid = [reason for reason in played.invalid if reason.name not in tolerated]
+        played.invalid = self._tolerated(played.invalid)
+
+    def _tolerated(self, found: list[Invalid]) -> list[Invalid]:
+        """Without the reasons that this target is known for."""
+        return [reason for reason in found if reason.name not in self._run.target.tolerate]
 
     def _speculation_asked(self) -> str | None:
         wished = {

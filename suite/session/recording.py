@@ -1,16 +1,17 @@
-"""What was measured, from played rounds to the session that the gate judges and ``run.json`` holds."""
+"""What was played, as the gate keeps it: one sample a round, and a launch as the join of its rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+import msgspec
+
 from suite import metrics
-from suite.gate import Counts, Invalid, Launch, Series, speedup
+from suite.gate import Answers, Counts, Invalid, Launch
 from suite.load import Round
-from suite.session.collection import Ratio, SeriesId
 
 STORED = tuple(metric.name for metric in metrics.METRICS.values() if metric.stored)
 """The metrics that are kept of each round."""
@@ -20,13 +21,27 @@ Facts = dict[str, Any]
 
 @dataclass(slots=True)
 class Played:
-    """The rounds of one workload in one launch, with what makes them comparable and fit to be judged."""
+    """The rounds of one workload in one launch, with what makes them comparable and fit to be judged.
+
+    ``invalid`` are the reasons that concern all rounds; those of one round are in its sample.
+    """
 
     rounds: list[Round] = field(default_factory=list)
     values: list[Mapping[str, metrics.Value]] = field(default_factory=list)
+    samples: list[Launch] = field(default_factory=list)
     invalid: list[Invalid] = field(default_factory=list)
     identity: Facts = field(default_factory=dict)
     subject: Facts = field(default_factory=dict)
+
+    def add(
+        self, round_: Round, values: Mapping[str, metrics.Value], invalid: Sequence[Invalid] = ()
+    ) -> Launch:
+        """Take in a round with its metrics; its sample."""
+        sample = sample_of(round_, values, invalid)
+        self.rounds.append(round_)
+        self.values.append(values)
+        self.samples.append(sample)
+        return sample
 
     def median(self, metric: str) -> float | None:
         """The median over the rounds; ``None`` if no round has it."""
@@ -48,67 +63,62 @@ class Played:
 
     def launch(self) -> Launch:
         """As the gate keeps it."""
-        return Launch(
-            rounds={name: self._of(name) for name in STORED if any(name in values for values in self.values)},
-            counts=self._counts(),
-            missing={name: reason for name in STORED if (reason := self.reason(name))},
-            invalid=list(self.invalid),
-        )
-
-    def _counts(self) -> dict[str, list[Counts]]:
-        rounds = [[r.spec for r in round_.ok if r.spec is not None] for round_ in self.rounds]
-        if not any(rounds):
-            return {}
-        return {
-            "acceptance_length": [
-                Counts([spec.correct_drafts for spec in specs], [spec.verify_steps for spec in specs])
-                for specs in rounds
-            ]
-        }
+        return joined(self.samples, self.invalid)
 
 
-class Recording:
-    """Every series measured in a run, launch by launch."""
-
-    def __init__(self) -> None:
-        self._played: dict[SeriesId, dict[int, Played]] = {}
-
-    @property
-    def empty(self) -> bool:
-        """Was nothing measured at all?"""
-        return not self._played
-
-    def add(self, series: SeriesId, launch: int, played: Played) -> None:
-        """Keep what was played for a series in one of its launches."""
-        self._played.setdefault(series, {})[launch] = played
-
-    def played(self, series: SeriesId, launch: int) -> Played | None:
-        """What was played for a series in one of its launches, if anything was."""
-        return self._played.get(series, {}).get(launch)
-
-    def series(self) -> list[Series]:
-        """All series as the gate judges them: measured ones, and the ratios of two arms in place of their parts."""
-        measured = {name: self._series(name) for name in self._played}
-        ratios = {name.ratio_of(): name.ratio for name in measured if name.ratio is not None}
-        plain = [series for name, series in measured.items() if name.ratio is None]
-        return [*plain, *(made for name, ratio in ratios.items() if (made := _ratio(name, ratio, measured)))]
-
-    def _series(self, name: SeriesId) -> Series:
-        launches = [played for _, played in sorted(self._played[name].items())]
-        return Series(
-            question=name.question,
-            arm=name.arm,
-            identity=launches[0].identity,
-            subject=launches[0].subject,
-            launches=[played.launch() for played in launches],
-            judged=list(name.metrics),
-        )
+def sample_of(round_: Round, values: Mapping[str, metrics.Value], invalid: Sequence[Invalid] = ()) -> Launch:
+    """One round as the gate keeps it: a launch of that round alone."""
+    specs = [record.spec for record in round_.ok if record.spec is not None]
+    counts = Counts([spec.correct_drafts for spec in specs], [spec.verify_steps for spec in specs])
+    return Launch(
+        rounds={name: [values[name].value] for name in STORED if name in values},
+        counts={"acceptance_length": [counts]} if specs else {},
+        missing={name: reason for name in STORED if name in values and (reason := values[name].reason)},
+        invalid=[msgspec.structs.replace(reason, round=0) for reason in invalid],
+    )
 
 
-def _ratio(name: SeriesId, ratio: Ratio, measured: Mapping[SeriesId, Series]) -> Series | None:
-    """The ratio of two arms that were both measured, launch by launch."""
-    above = measured.get(SeriesId(name.question, ratio.numerator))
-    below = measured.get(SeriesId(name.question, ratio.denominator))
-    if above is None or below is None:
+def joined(samples: Sequence[Launch], invalid: Sequence[Invalid] = ()) -> Launch:
+    """Rounds in the order in which they were played, as one launch; ``invalid`` concerns all of them."""
+    names = dict.fromkeys(name for sample in samples for name in sample.rounds)
+    counted = dict.fromkeys(name for sample in samples for name in sample.counts)
+    none = Counts([], [])
+    return Launch(
+        rounds={name: [_only(sample.rounds.get(name)) for sample in samples] for name in names},
+        counts={name: [(sample.counts.get(name) or [none])[0] for sample in samples] for name in counted},
+        missing={name: reason for sample in reversed(samples) for name, reason in sample.missing.items()},
+        invalid=[
+            *invalid,
+            *(
+                msgspec.structs.replace(reason, round=place)
+                for place, sample in enumerate(samples)
+                for reason in sample.invalid
+            ),
+        ],
+        answers=_answers(samples),
+    )
+
+
+def _only(values: Sequence[float | None] | None) -> float | None:
+    return values[0] if values else None
+
+
+def _answers(samples: Sequence[Launch]) -> Answers | None:
+    """All answers in a row; a prompt that is asked again goes by ``name@2``."""
+    told = [(place, sample.answers) for place, sample in enumerate(samples, 1) if sample.answers is not None]
+    if not told:
         return None
-    return speedup(name.question, above, below, metric=ratio.metric, name=name.metrics[0])
+    return Answers(
+        prompts=[
+            prompt if place == 1 else f"{prompt}@{place}" for place, one in told for prompt in one.prompts
+        ],
+        steps=_column([one.steps for _, one in told]),
+        drafts=_column([one.drafts for _, one in told]),
+        tokens=_column([one.tokens for _, one in told]),
+        texts=_column([one.texts for _, one in told]),
+    )
+
+
+def _column(parts: Sequence[list[Any]]) -> list[Any]:
+    """A column is known for all answers or for none."""
+    return [value for part in parts for value in part] if all(parts) else []

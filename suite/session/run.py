@@ -10,15 +10,19 @@ from functools import cached_property
 from pathlib import Path
 
 from suite.config import Sizes, Suite, Target
-from suite.hosts import HostError
-from suite.servers import LaunchFailed, NotThisArm, ServerError, launcher_for
+from suite.gate import Facts, WriteFailed
+from suite.gate.records import differing, plain_facts
+from suite.servers import LaunchFailed, launcher_for
 from suite.servers.runtimes import Runtime, runtime_of
+from suite.session import fold, journal
 from suite.session.build import Build
-from suite.session.outcomes import ArmUnavailable, family
+from suite.session.entries import Ended, Entry, Failed, Launching, Ready
+from suite.session.journal import Journal
+from suite.session.outcomes import AnotherBuild, ArmUnavailable
 from suite.session.plan import Slot
 from suite.session.served import Served
+from suite.session.stopping import Stopping
 from suite.session.surroundings import Surroundings
-from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
 from suite.terminal.progress import Progress
 
@@ -32,6 +36,10 @@ class Run:
         budget: the budget's name, and ``sizes`` its figures after all overrides.
         extra_flags: changes to the target's flags for this run alone (``--flag``).
         results: the directory under which this run gets one of its own.
+        again: the directory of an earlier run that is taken up again, instead of a new one.
+
+    Raises:
+        WriteFailed: the directory cannot be written, or another run is writing it.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class Run:
         extra_flags: Mapping[str, FlagChangeValue],
         results: Path,
         progress: Progress,
+        again: Path | None = None,
     ) -> None:
         self.suite = suite
         self.budget = budget
@@ -50,21 +59,25 @@ class Run:
         self.extra_flags = dict(extra_flags)
         self.progress = progress
         self.started = datetime.now(UTC)
-        self.directory = _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}")
+        self.directory = again or _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}")
+        self.stopping = Stopping()
+        self.journal = Journal(self.directory / journal.NAME)
+        self.told = fold.told(self.journal.before.entries)
+        self.unwritten: str | None = None
+        """Why the journal ends before the run does."""
         env = {name: value.replace("{run}", str(self.directory)) for name, value in target.env.items()}
         self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}, "env": env})
-        self.launches: list[Slot] = []
         self._launcher = launcher_for(
             suite, self.target, log_dir=self.directory / "logs", say=progress.passing
         )
+        # logs are named by the number of their launch: those of earlier tries stay
+        self._launcher.launches = max(self.told.launches, default=0)
         self.surroundings = Surroundings(suite, self.target)
         self.build = Build(lambda: self.runtime, self.directory)
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
-        self._failed: dict[str, Exception] = {}
-        self._lost: Exception | None = None
-        """Why nothing at all can be launched, once that is known."""
+        self._failed: dict[str, LaunchFailed] = {}
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -80,13 +93,23 @@ class Run:
     def run_id(self) -> str:
         return self.directory.name
 
+    def note(self, entry: Entry) -> None:
+        """Keep an entry, on disk when this returns; a disk that takes no more ends the run and loses nothing else."""
+        fold.take(self.told, entry)
+        if self.unwritten is not None:
+            return
+        try:
+            self.journal.append(entry)
+        except WriteFailed as error:
+            self.unwritten = str(error)
+            self.stopping.ask(str(error))
+
     def served(self, slot: Slot) -> Served:
         """The server of this launch, brought up if it is not, any other taken down first.
 
         Raises:
             LaunchFailed: it did not come up.
-            HostError, ServerError: nothing can be launched there.
-            ArmUnavailable: one of these was told at an earlier try in this run.
+            ArmUnavailable: it did not come up at an earlier try in this run.
             ServerDied: it was up and is gone; the next call brings it up again.
         """
         if self._served is not None and self._served.slot == slot:
@@ -97,27 +120,21 @@ class Run:
                 raise
             return self._served
         self._stop()
-        if (earlier := self._failed.get(slot.arm) or self._lost) is not None:
-            raise _told_before(slot, earlier)
+        if slot.arm in self._failed:
+            summary = self._failed[slot.arm].summary
+            raise ArmUnavailable(f"{slot.arm} did not come up: {summary} (told in full at its first item)")
+        number = max(self.told.launches, default=0) + 1
+        begun = time.monotonic()
+        self.note(Launching(number, slot.arm, slot.launch, time.time(), self.target.host))
         try:
-            self._served = self._start(slot)
-        except NotThisArm:
-            raise
-        except (LaunchFailed, ProbeError) as error:
-            self.launches.append(slot)
-            told = any(_summary(one) == _summary(error) for one in self._failed.values())
+            self._served = self._start(slot, number)
+        except LaunchFailed as error:
             self._failed[slot.arm] = error
-            if type(error) is LaunchFailed:
-                self._lost = error  # a server that somebody else started is not there for any arm
-            if told and family(error) == "infrastructure":
-                raise _told_before(slot, error) from error
-            raise
-        except (ServerError, HostError) as error:
-            self._lost = error
+            self.note(Failed(number, error.summary, time.monotonic() - begun))
             raise
         return self._served
 
-    def _start(self, slot: Slot) -> Served:
+    def _start(self, slot: Slot, number: int) -> Served:
         if not self._entered:
             self._open.enter_context(self._launcher)
             self._entered = True
@@ -125,11 +142,13 @@ class Run:
         self.progress.passing(f"launching {slot}")
         begun = time.monotonic()
         server = self._launcher.start(arm)
-        self.launches.append(slot)
-        served = Served(self.target, arm, slot, server)
+        served = Served(self.target, arm, slot, server, number)
         try:
             ready = time.monotonic() - begun
             self.progress.say(f"{slot}: ready after {ready:.0f} s ({served.info.speculation})")
+            build = {**self._installed, "sglang": served.info.version}
+            self.must_be_the_build(build)
+            self.note(Ready(number, ready, dict(server.phases or {}), build))
         except BaseException:
             server.stop()
             raise
@@ -139,7 +158,9 @@ class Run:
         if self._served is not None:
             self.progress.passing(f"ending {self._served.slot}")
             served, self._served = self._served, None
+            began = time.monotonic()
             served.server.stop()
+            self.note(Ended(served.number, time.monotonic() - began))
 
     def close(self) -> None:
         """End whatever is up. Safe to call more than once."""
@@ -149,16 +170,31 @@ class Run:
             self._open.close()
             self.surroundings.close()
 
+    @property
+    def _installed(self) -> Facts:
+        return plain_facts({**self.build.subject({}), **self.surroundings.subject()})
 
-def _summary(error: Exception) -> str:
-    return getattr(error, "summary", "") or str(error).split("\n", 1)[0]
+    def must_be_the_build(self, build: Facts | None = None) -> None:
+        """All launches of a run are of one build, also when it is taken up again another day.
 
+        Args:
+            build: as a server tells it; without, what is seen before anything is launched.
 
-def _told_before(slot: Slot, error: Exception) -> ArmUnavailable:
-    summary = _summary(error)
-    return ArmUnavailable(
-        f"{slot.arm} did not come up: {summary} (told in full where it was first met)", summary
-    )
+        Raises:
+            AnotherBuild: it is not the one that the run began with; the text says what differs.
+        """
+        before = next((ready.build for _, ready in sorted(self.told.ready.items())), None)
+        if before is None:
+            return
+        now = build if build is not None else {**before, **self._installed}
+        if changed := differing(before, now):
+            told = "; ".join(f"{name}: {old} -> {new}" for name, (old, new) in changed.items())
+            text = (
+                f"this is not the build that run {self.run_id} began with: {told}. Its launches cannot be put "
+                "together with others: put the build back, or begin a new run"
+            )
+            self.stopping.ask(text)
+            raise AnotherBuild(text)
 
 
 def _own_directory(results: Path, name: str) -> Path:
@@ -168,6 +204,12 @@ def _own_directory(results: Path, name: str) -> Path:
         try:
             path.mkdir(parents=True)
         except FileExistsError:
+            if not path.is_dir():
+                raise WriteFailed(path, "is in the way: a file where the run's directory is to be") from None
             continue
+        except OSError as error:
+            raise WriteFailed(
+                path, f"cannot be made ({error.strerror}); name another place with --results DIR"
+            ) from None
         return path
     raise FileExistsError(f"{results / name}: a thousand runs of this second are there already")

@@ -35,6 +35,8 @@ class Served:
     arm: Arm
     slot: Slot
     server: Server
+    number: int = 0
+    """Which launch of the run this is, from 1."""
     played: dict[str, Played] = field(default_factory=dict)
     """What this launch has been asked and measured, so that no scenario asks it again."""
     contexts: dict[int, Workload] = field(default_factory=dict)

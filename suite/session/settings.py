@@ -9,6 +9,7 @@ import pytest
 
 from suite import config as suite_config
 from suite.config import AttachLaunch, ConfigError, Sizes, Suite, Target
+from suite.gate import Plan
 from suite.sglang.flags import FlagChangeValue, parse_change
 
 
@@ -34,12 +35,6 @@ def add_options(parser: pytest.Parser) -> None:
         help="change a flag of the target for this run (no:NAME removes it); may be given more than once",
     )
     add("--record-baseline", action="store_true", help="add this run to the target's baselines")
-    add(
-        "--accept-regression",
-        metavar="REASON",
-        default="",
-        help="with --record-baseline: record figures that got worse as the new level, for this reason",
-    )
     add("--require-baseline", action="store_true", help="a missing baseline is an error, not a skip (for CI)")
     add(
         "--results",
@@ -48,6 +43,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="where each run gets a directory (default: results)",
     )
     add("--baselines", metavar="DIR", default="baselines", help="where baselines are (default: baselines)")
+    add(
+        "--resume",
+        metavar="RUN",
+        help="go on with a run that was ended before its end: its path, or its id under --results",
+    )
     add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
     add("--aa", action="store_true", help="print the noise floor and the smallest change this budget can see")
 
@@ -72,13 +72,16 @@ class Settings:
         self.sizes: Sizes = _sizes(
             target.sizes(self.budget), option("--launches"), option("--rounds"), option("--concurrency")
         )
+        self.plan = Plan(
+            budget=self.budget,
+            launches=self.sizes.launches,
+            rounds=self.sizes.rounds,
+            look_launches=[self.sizes.launches * look for look in range(1, self.sizes.looks + 1)],
+        )
         self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
         self.results = config.rootpath / option("--results")
         self.baselines = config.rootpath / option("--baselines")
         self.record: bool = option("--record-baseline")
-        self.accepted: str = option("--accept-regression").strip()
-        if self.accepted and not self.record:
-            raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
         self.require_baseline: bool = option("--require-baseline")
 
 

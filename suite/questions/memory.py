@@ -1,0 +1,66 @@
+"""What scenarios of one run leave for one another: rows of tables, greedy answers and canary scores by arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from suite.questions.canary import Score
+from suite.questions.lossless import Answer
+from suite.questions.tables import Tables
+from suite.session.entries import Item
+
+
+class Memory:
+    """Kept for the whole run, and with the journal for the next try of the same run."""
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.answers: dict[str, Mapping[str, Answer]] = {}
+        self.scores: dict[str, Score] = {}
+        self.mark()
+
+    def mark(self) -> None:
+        """From here on, what is left belongs to the next item."""
+        self._rows = {title: list(rows) for title, rows in self.tables.rows.items()}
+        self._notes = {title: list(notes) for title, notes in self.tables.notes.items()}
+        self._answers, self._scores = dict(self.answers), dict(self.scores)
+
+    def left(self) -> dict[str, Any]:
+        """What was left since the mark, as an item's entry holds it."""
+        rows = [
+            (title, row)
+            for title, now in self.tables.rows.items()
+            for row in now
+            if row not in self._rows.get(title, [])
+        ]
+        notes = [
+            (title, note)
+            for title, now in self.tables.notes.items()
+            if now != self._notes.get(title, [])
+            for note in now
+        ]
+        kept: dict[str, Any] = {
+            f"answers {arm}": {name: [answer.text, answer.tokens] for name, answer in answers.items()}
+            for arm, answers in self.answers.items()
+            if self._answers.get(arm) is not answers
+        }
+        kept |= {
+            f"score {arm}": [score.right, score.asked]
+            for arm, score in self.scores.items()
+            if self._scores.get(arm) is not score
+        }
+        return {"rows": rows, "notes": notes, "kept": kept}
+
+    def restore(self, stored: Item) -> None:
+        """Leave what an item left in an earlier try."""
+        for title, row in stored.rows:
+            self.tables.add(title, row)
+        for title, note in stored.notes:
+            self.tables.note(title, note)
+        for name, value in stored.kept.items():
+            what, _, arm = name.partition(" ")
+            if what == "answers":
+                self.answers[arm] = {prompt: Answer(*answer) for prompt, answer in value.items()}
+            elif what == "score":
+                self.scores[arm] = Score(value[0], value[1], ())

@@ -1,0 +1,204 @@
+"""What a run's journal holds, line by line: the plan, each launch, each round, and how each item ended."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from suite.gate import Facts, Invalid, Launch, Plan
+
+FORMAT, VERSION = "sglang-perf-journal", 1
+
+
+class _Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="what", tag=str.lower):
+    """A line of the journal; ``what`` names its kind. Times ``at`` are Unix seconds."""
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question that was to be put to an arm, and what of its answers is judged.
+
+    ratio: for the ratio of two arms (metric, numerator, denominator); the arm is then the numerator.
+    """
+
+    question: str
+    arm: str
+    metrics: list[str] = []
+    ratio: list[str] = []
+
+
+class Begun(_Entry, frozen=True, omit_defaults=True):
+    """The plan, before anything is launched.
+
+    options: the command line's, by which the run can be taken up again; arms: what each is (flags and
+    variables, secrets hidden); items: ids in the order in which they were to be run; left_out: items that
+    ``--minutes`` left no time for; host: the machine that measures.
+    """
+
+    format: str
+    version: int
+    run_id: str
+    started_at: str
+    target: str
+    plan: Plan
+    host: str = ""
+    options: dict[str, Any] = {}
+    arms: dict[str, str] = {}
+    items: list[str] = []
+    left_out: list[str] = []
+    questions: list[Question] = []
+
+
+class Resumed(_Entry, frozen=True, omit_defaults=True):
+    """The run was taken up again; what was not finished before is launched anew."""
+
+    at: float
+    host: str = ""
+
+
+class Launching(_Entry, frozen=True, omit_defaults=True):
+    """A launch begins. ``launch`` counts all launches of a run, ``number`` those that count within the arm.
+
+    build: which of two builds that are compared; empty where there is one. host: where the server runs.
+    """
+
+    launch: int
+    arm: str
+    number: int
+    at: float
+    host: str = ""
+    build: str = ""
+
+
+class Ready(_Entry, frozen=True, omit_defaults=True):
+    """It is up: after ``ready_s`` seconds, and these were its phases. build: what is installed there."""
+
+    launch: int
+    ready_s: float
+    phases: dict[str, float] = {}
+    build: Facts = {}
+
+
+class Failed(_Entry, frozen=True, omit_defaults=True):
+    """It did not come up, and why."""
+
+    launch: int
+    reason: str
+    seconds: float = 0.0
+
+
+class Ended(_Entry, frozen=True, omit_defaults=True):
+    """The server is down again, which took ``seconds``."""
+
+    launch: int
+    seconds: float
+
+
+class Complete(_Entry, frozen=True, omit_defaults=True):
+    """All that was to be asked in this launch of the arm has been: it is not launched again."""
+
+    arm: str
+    number: int
+
+
+class Workload(_Entry, frozen=True, omit_defaults=True):
+    """A workload is about to be played, with what makes its rounds comparable."""
+
+    launch: int
+    workload: str
+    identity: Facts
+    subject: Facts
+
+
+class Asked(_Entry, frozen=True, omit_defaults=True):
+    """The rounds of a workload answer a question, whether they were played for it or are there already."""
+
+    launch: int
+    arm: str
+    number: int
+    workload: str
+    question: str
+    metrics: list[str] = []
+    ratio: list[str] = []
+
+
+class Round(_Entry, frozen=True, omit_defaults=True):
+    """A round, whole: its samples as a launch of one round, and all that makes them fit to be judged or not.
+
+    Names what it belongs to by itself, so that a damaged line spoils no other. ``round`` counts from 0 of ``of``.
+    """
+
+    launch: int
+    arm: str
+    number: int
+    workload: str
+    round: int
+    of: int
+    seconds: float
+    sample: Launch
+    question: str = ""
+
+
+class Measured(_Entry, frozen=True, omit_defaults=True):
+    """All rounds of a workload were played: what is known only then, beside identity and subject once more."""
+
+    launch: int
+    workload: str
+    rounds: int
+    identity: Facts
+    subject: Facts
+    invalid: list[Invalid] = []
+    warmup_s: float = 0.0
+
+
+class Item(_Entry, frozen=True, omit_defaults=True):
+    """How a scenario item ended, and what it leaves for others.
+
+    word: ``passed``; ``failed`` (a broken promise); ``broken`` (nothing was proven; ``retry``: running again may
+    help); ``skipped``; ``xfailed`` (known to fail). kind: the exception's name. rows, notes: (title, row or
+    sentence) of tables. kept: what later items compare with, by name.
+    """
+
+    item: str
+    arm: str
+    number: int
+    word: Literal["passed", "failed", "broken", "skipped", "xfailed"]
+    at: float
+    seconds: float = 0.0
+    text: str = ""
+    kind: str = ""
+    retry: bool = False
+    rows: list[tuple[str, dict[str, Any]]] = []
+    notes: list[tuple[str, str]] = []
+    kept: dict[str, Any] = {}
+
+
+class Note(_Entry, frozen=True, omit_defaults=True):
+    """A sentence about the run as a whole."""
+
+    text: str
+
+
+class Closed(_Entry, frozen=True, omit_defaults=True):
+    """The end of a try. why: empty if all was done, otherwise what ended it early."""
+
+    at: float
+    why: str = ""
+
+
+Entry: TypeAlias = (
+    Begun
+    | Resumed
+    | Launching
+    | Ready
+    | Failed
+    | Ended
+    | Complete
+    | Workload
+    | Asked
+    | Round
+    | Measured
+    | Item
+    | Note
+    | Closed
+)

@@ -1,0 +1,265 @@
+"""From a run's journal to the session that the gate judges: the same in the run itself, afterwards, and of half a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from suite.gate import Facts, Launch, Plan, Series, Session, speedup
+from suite.session.entries import (
+    Asked,
+    Begun,
+    Complete,
+    Entry,
+    Failed,
+    Item,
+    Launching,
+    Measured,
+    Question,
+    Ready,
+    Resumed,
+    Round,
+    Workload,
+)
+from suite.session.recording import joined
+
+ENOUGH = 0.5
+"""Share of the planned rounds that a workload must have been played for to be judged, where it was cut short."""
+
+
+@dataclass(slots=True)
+class Work:
+    """The rounds of one workload in one launch. ``measured`` is there once all of them were played."""
+
+    launch: int
+    samples: dict[int, Launch] = field(default_factory=dict)
+    planned: int = 0
+    identity: Facts | None = None
+    subject: Facts = field(default_factory=dict)
+    measured: Measured | None = None
+
+    def sample(self) -> Launch:
+        """All rounds as one launch, with what was found wrong with them together."""
+        rounds = [sample for _, sample in sorted(self.samples.items())]
+        return joined(rounds, self.measured.invalid if self.measured else ())
+
+    @property
+    def answered(self) -> bool:
+        """Was any request answered, so that there is something to judge?"""
+        return any(
+            value is not None
+            for sample in self.samples.values()
+            for values in sample.rounds.values()
+            for value in values
+        )
+
+    @property
+    def enough(self) -> bool:
+        """Were so many rounds played that they stand for the launch?"""
+        return self.answered and len(self.samples) >= max(1, ENOUGH * self.planned)
+
+    @property
+    def whole(self) -> bool:
+        """Were all rounds played, to the end?"""
+        return self.answered and self.measured is not None and self.measured.rounds >= self.planned
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Which of two launches of one number stands for it: one that was finished, then the longer, then the newer."""
+        return self.whole, 0 if self.whole else len(self.samples), self.launch
+
+
+@dataclass(slots=True)
+class Told:
+    """A journal, entry by entry, sorted by what it is about."""
+
+    begun: Begun | None = None
+    works: dict[tuple[int, str], Work] = field(default_factory=dict)
+    asked: dict[tuple[str, str], dict[int, list[tuple[int, str]]]] = field(default_factory=dict)
+    """By question and arm, and by the launch's number within the arm: (launch, workload) of the answers."""
+    questions: dict[tuple[str, str], Question] = field(default_factory=dict)
+    launches: dict[int, Launching] = field(default_factory=dict)
+    ready: dict[int, Ready] = field(default_factory=dict)
+    failed: dict[int, Failed] = field(default_factory=dict)
+    complete: set[tuple[str, int]] = field(default_factory=set)
+    items: dict[str, Item] = field(default_factory=dict)
+    tries: int = 1
+
+    def session(self, run_id: str = "", up_to: int | None = None) -> Session:
+        """Everything measured, as the gate judges it.
+
+        Args:
+            run_id: for a journal whose plan is lost; its text then stands for the rest as well.
+            up_to: leave out launches of higher numbers: the run as it was at an earlier look.
+        """
+        begun = self.begun
+        measured = {
+            key: made
+            for key in self.asked
+            if (made := self._series(key, self._numbers(key, up_to))) is not None
+        }
+        return Session(
+            run_id=begun.run_id if begun else run_id,
+            started_at=begun.started_at if begun else "",
+            target=begun.target if begun else "",
+            plan=begun.plan if begun else self._guessed_plan(),
+            series=[*self._plain(measured), *self._ratios(measured, up_to)],
+        )
+
+    def _plain(self, measured: Mapping[tuple[str, str], Series]) -> list[Series]:
+        return [series for key, series in measured.items() if not self._asks(key).ratio]
+
+    def _ratios(self, measured: Mapping[tuple[str, str], Series], up_to: int | None) -> list[Series]:
+        """The ratio of two arms in place of its parts, over the launches that both have."""
+        made: dict[tuple[str, str], Series] = {}
+        for question, arm in measured:
+            asks = self._asks((question, arm))
+            if not asks.ratio:
+                continue
+            metric, numerator, denominator = asks.ratio
+            sides = [(question, numerator), (question, denominator)]
+            both = self._numbers(sides[0], up_to) & self._numbers(sides[1], up_to)
+            above, below = (self._series(side, both) for side in sides)
+            if above is not None and below is not None:
+                made[question, numerator] = speedup(
+                    question, above, below, metric=metric, name=asks.metrics[0]
+                )
+        return list(made.values())
+
+    def _asks(self, key: tuple[str, str]) -> Question:
+        return self.questions.get(key) or Question(*key)
+
+    def _numbers(self, key: tuple[str, str], up_to: int | None) -> set[int]:
+        """The launches of an arm, by number, in which a question was answered."""
+        return {
+            number
+            for number in self.asked.get(key, {})
+            if (up_to is None or number <= up_to) and self._answer(key, number) is not None
+        }
+
+    def _series(self, key: tuple[str, str], numbers: set[int]) -> Series | None:
+        best = [work for number in sorted(numbers) if (work := self._answer(key, number)) is not None]
+        known = next((work for work in best if work.identity is not None), None)
+        if known is None or known.identity is None:
+            return None
+        return Series(
+            question=key[0],
+            arm=key[1],
+            identity=known.identity,
+            subject=known.subject,
+            launches=[work.sample() for work in best],
+            judged=list(self._asks(key).metrics),
+        )
+
+    def _answer(self, key: tuple[str, str], number: int) -> Work | None:
+        """The work that stands for a question in one launch of its arm."""
+        there = [self.works[place] for place in self.asked[key][number] if place in self.works]
+        best = max(there, key=lambda work: work.rank, default=None)
+        return best if best is not None and best.enough else None
+
+    def missing(self) -> list[tuple[Question, str]]:
+        """Questions of the plan that nothing can be said of, and how far each came."""
+        there = {(series.question, series.arm) for series in self.session().series}
+        planned = self.begun.questions if self.begun else []
+        return [
+            (question, self._how_far(question))
+            for question in planned
+            if (question.question, question.arm) not in there
+        ]
+
+    def _how_far(self, question: Question) -> str:
+        arms = question.ratio[1:] or [question.arm]
+        reached = [self._rounds((question.question, arm)) for arm in arms]
+        told = [text for text in reached if text]
+        return "; ".join(told) if told else "the run ended before it was asked"
+
+    def _rounds(self, key: tuple[str, str]) -> str:
+        works = [
+            self.works[place]
+            for places in self.asked.get(key, {}).values()
+            for place in places
+            if place in self.works
+        ]
+        if not works:
+            return f"{key[1]} was not asked"
+        best = max(works, key=lambda work: work.rank)
+        if best.enough:
+            return ""
+        if best.samples and not best.answered:
+            return f"{key[1]}: no request was answered"
+        return f"{key[1]}: {len(best.samples)} of {best.planned or '?'} rounds were played"
+
+    def _guessed_plan(self) -> Plan:
+        numbers = [number for of in self.asked.values() for number in of] or [1]
+        rounds = [work.planned for work in self.works.values()] or [1]
+        return Plan("unknown", max(numbers), max(rounds), [max(numbers)])
+
+    def failing_launches(self) -> list[tuple[Launching, str]]:
+        """Launches that did not come up, and why."""
+        return [
+            (self.launches[number], failed.reason)
+            for number, failed in self.failed.items()
+            if number in self.launches
+        ]
+
+
+def told(entries: Iterable[Entry]) -> Told:
+    """Sort the entries of a journal. Any of them may be lost: the others still tell what they tell."""
+    found = Told()
+    for entry in entries:
+        take(found, entry)
+    return found
+
+
+def take(found: Told, entry: Entry) -> None:
+    """Take in one more entry."""
+    match entry:
+        case Begun():
+            found.begun = entry
+            for question in entry.questions:
+                for arm in question.ratio[1:] or [question.arm]:
+                    found.questions[question.question, arm] = question
+        case Resumed():
+            found.tries += 1
+        case Launching():
+            found.launches[entry.launch] = entry
+        case Ready():
+            found.ready[entry.launch] = entry
+        case Failed():
+            found.failed[entry.launch] = entry
+        case Complete():
+            found.complete.add((entry.arm, entry.number))
+        case Asked():
+            _asks(found, entry)
+        case Round():
+            _round(found, entry)
+        case Workload() | Measured():
+            work = found.works.setdefault((entry.launch, entry.workload), Work(entry.launch))
+            work.identity, work.subject = entry.identity, entry.subject
+            if isinstance(entry, Measured):
+                work.measured = entry
+        case Item():
+            found.items[entry.item] = entry
+        case _:
+            pass
+
+
+def _asks(found: Told, entry: Asked) -> None:
+    key = (entry.question, entry.arm)
+    found.questions.setdefault(key, Question(entry.question, entry.arm, entry.metrics, entry.ratio))
+    _answered_by(found, key, entry.number, (entry.launch, entry.workload))
+
+
+def _round(found: Told, entry: Round) -> None:
+    work = found.works.setdefault((entry.launch, entry.workload), Work(entry.launch))
+    work.samples[entry.round] = entry.sample
+    work.planned = entry.of
+    if entry.question:
+        key = (entry.question, entry.arm)
+        _answered_by(found, key, entry.number, (entry.launch, entry.workload))
+
+
+def _answered_by(found: Told, key: tuple[str, str], number: int, place: tuple[int, str]) -> None:
+    places = found.asked.setdefault(key, {}).setdefault(number, [])
+    if place not in places:
+        places.append(place)

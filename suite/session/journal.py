@@ -1,0 +1,179 @@
+"""A run's journal: one line an entry, each on disk before the run goes on, each with a checksum of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from suite.gate import CorruptFile, ForeignFile, FutureVersion, MissingFile, WriteFailed
+from suite.session.entries import FORMAT, VERSION, Begun, Entry
+
+NAME = "journal.jsonl"
+_HEAD = b'{"crc":"%08x","entry":'
+_HEAD_LENGTH = len(_HEAD % 0)
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a journal holds. ``length``: bytes up to the end of the last whole line; what follows is torn."""
+
+    path: Path
+    entries: list[Entry] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    """Lines that cannot be used, each by its number and what is wrong with it."""
+    length: int = 0
+
+    @property
+    def begun(self) -> Begun | None:
+        """The plan; ``None`` if its line is lost."""
+        return next((entry for entry in self.entries if isinstance(entry, Begun)), None)
+
+
+def line_of(entry: Entry) -> bytes:
+    """An entry as a line, with the CRC-32 of its JSON."""
+    text = _encoder.encode(entry)
+    return _HEAD % zlib.crc32(text) + text + b"}\n"
+
+
+def read(path: Path) -> Reading:
+    """All entries of a journal that are whole. A last line that a dying writer tore is dropped and said.
+
+    Raises:
+        MissingFile, CorruptFile: there is none, or it cannot be opened.
+        ForeignFile, FutureVersion: it is not a journal, or one of a later version of this suite.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise MissingFile(path, "there is no such journal") from None
+    except OSError as error:
+        raise CorruptFile(path, f"cannot be read ({error.strerror}); check its permissions") from None
+    found = Reading(path)
+    *lines, rest = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        _take(found, number, line)
+    found.length = len(data) - len(rest)
+    if rest:
+        found.damage.append(
+            f"{path.name}: the last line was torn after {len(rest)} bytes and is dropped: "
+            "what was being written when the run died"
+        )
+    _check(found, lines)
+    return found
+
+
+def _take(found: Reading, number: int, line: bytes) -> None:
+    text = line[_HEAD_LENGTH:-1]
+    if line != _HEAD % zlib.crc32(text) + text + b"}":
+        found.damage.append(f"{found.path.name}, line {number}: damaged (its checksum is wrong); left out")
+        return
+    try:
+        found.entries.append(_decoder.decode(text))
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        found.damage.append(f"{found.path.name}, line {number}: not understood ({error}); left out")
+
+
+def _check(found: Reading, lines: list[bytes]) -> None:
+    begun = found.begun
+    if begun is not None and begun.format == FORMAT and begun.version > VERSION:
+        raise FutureVersion(
+            found.path, f"has version {begun.version}, this suite reads up to {VERSION}; update the suite"
+        )
+    if lines and not found.entries and not any(line.startswith(b'{"crc":"') for line in lines):
+        raise ForeignFile(found.path, f"is no {FORMAT} file; move it elsewhere")
+
+
+class Journal:
+    """Appends entries to a file; the only writer of it as long as it is open.
+
+    Args:
+        path: the file; made if it is not there. A torn last line is cut off.
+
+    Raises:
+        WriteFailed: it cannot be opened or written, or another run is writing it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.before = Reading(path)
+        """What was in it when it was opened."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise WriteFailed(path, f"cannot be opened ({error.strerror}); fix the permissions") from None
+        try:
+            self._own()
+            self.before = read(path)
+            os.ftruncate(self._file, self.before.length)
+            _sync_folder(path.parent)
+        except OSError as error:
+            os.close(self._file)
+            raise WriteFailed(path, f"cannot be written ({error.strerror})") from None
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._length = self.before.length
+        self._torn = False
+
+    def _own(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WriteFailed(
+                self.path, "another run is writing it; wait for it to end, or end that process"
+            ) from None
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry; it is on disk when this returns.
+
+        Raises:
+            WriteFailed: it is not (disk full); nothing of it is left in the file.
+        """
+        line = (b"\n" if self._torn else b"") + line_of(entry)
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:
+            self._undo()
+            raise WriteFailed(
+                self.path, f"not written ({error.strerror}); free space: what came before is kept"
+            ) from None
+        self._length += len(line)
+        self._torn = False
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Add several entries, one after the other."""
+        for entry in entries:
+            self.append(entry)
+
+    def _undo(self) -> None:
+        try:
+            os.ftruncate(self._file, self._length)
+        except OSError:
+            self._torn = True  # a half line stays: the next one must not be spoilt by it
+
+    def close(self) -> None:
+        """Let go of the file. Again is harmless."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _sync_folder(folder: Path) -> None:
+    """The file's name must survive a power cut as its lines do."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,62 @@
+"""A run under ``results/``, found by its path or id and read from what it left, whole or half."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.gate import MissingFile, Session, load_run
+from suite.session import journal
+from suite.session.entries import Closed
+from suite.session.fold import Told, told
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run's session, and what to say of it before its verdicts."""
+
+    folder: Path
+    session: Session
+    notes: list[str]
+
+
+def find(run: str | Path, results: Path = Path("results")) -> Path:
+    """The folder of a run that is named by its path, its ``run.json``, or its id under ``results``.
+
+    Raises:
+        MissingFile: there is no such run; the text names those there are.
+    """
+    for path in (Path(run), results / str(run)):
+        if path.is_file() and path.name in ("run.json", journal.NAME):
+            return path.parent
+        if path.is_dir() and any((path / name).exists() for name in ("run.json", journal.NAME)):
+            return path
+    known = sorted(path.parent.name for path in results.glob(f"*/{journal.NAME}"))
+    there = f"the last of those in {results}: {', '.join(known[-5:])}" if known else f"{results} holds no run"
+    raise MissingFile(Path(run), f"there is no such run; {there}")
+
+
+def load(run: str | Path, results: Path = Path("results")) -> StoredRun:
+    """Read a run: from its journal if it was ended before ``run.json`` was written, else from that.
+
+    Raises:
+        StoredFileError: there is no such run, or nothing of it can be read.
+    """
+    folder = find(run, results)
+    path = folder / journal.NAME
+    if not path.exists():
+        return StoredRun(folder, load_run(folder), [])
+    found = journal.read(path)
+    over = bool(found.entries) and isinstance(found.entries[-1], Closed)
+    if over and not found.damage and (folder / "run.json").exists():
+        return StoredRun(folder, load_run(folder), [])
+    sorted_out = told(found.entries)
+    notes = list(found.damage)
+    if not over:
+        notes.append(f"half a run: it was ended before its end; to go on: pytest -m perf --resume {folder}")
+    return StoredRun(folder, sorted_out.session(folder.name), [*notes, *unmeasured(sorted_out)])
+
+
+def unmeasured(run: Told) -> list[str]:
+    """Questions that nothing can be said of, a sentence each."""
+    return [f"unjudged: {q.question}, {q.arm}: {reason}" for q, reason in run.missing()]

@@ -1,0 +1,165 @@
+"""From a journal to a session: whole, half, cut anywhere, with lines lost, taken up again."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suite.gate import Launch, Session
+from suite.session.entries import Begun, Closed, Complete, Entry, Measured, Resumed, Round, Workload
+from suite.session.fold import told
+from tests.session.made import ARMS, QUESTIONS, begun, launched, played, sample, whole
+
+WHOLE = whole()
+
+
+def series_of(session: Session) -> dict[tuple[str, str], list[Launch]]:
+    return {(s.question, s.arm): s.launches for s in session.series}
+
+
+def rounds(session: Session) -> int:
+    """Rounds that count, ratios left out."""
+    return sum(
+        len(launch.rounds["output_tokens_per_s"])
+        for s in session.series
+        if not s.derived_from
+        for launch in s.launches
+    )
+
+
+def test_a_whole_run():
+    session = told(WHOLE).session()
+    assert session.run_id == begun().run_id
+    assert session.plan == begun().plan
+    assert set(series_of(session)) == {
+        *itertools.product(QUESTIONS, ARMS),
+        ("speedup[c1]", "mtp-on"),
+    }
+    first = session.find("decode[c1]", "mtp-on").launches[0]
+    assert first.rounds["output_tokens_per_s"] == [141.0, 141.1, 141.2]
+    assert [c.numerator for c in first.counts["acceptance_length"]] == [[10], [11], [12]]
+    assert session.find("decode[c1]", "mtp-off").subject["graphs"] is True
+    assert not told(WHOLE).missing()
+
+
+def test_a_reason_belongs_to_its_round():
+    (reason,) = told(WHOLE).session().find("decode[c4]", "mtp-off").launches[1].invalid
+    assert (reason.name, reason.round) == ("early_stop", 1)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_launches_is_no_matter(chance):
+    slots = [(arm, number) for arm in ARMS for number in (1, 2)]
+    chance.shuffle(slots)
+    entries = [begun(), *(e for i, slot in enumerate(slots, 1) for e in launched(i, *slot))]
+    assert told(entries).session().rounded() == told(WHOLE).session().rounded()
+
+
+@given(st.integers(0, len(WHOLE)))
+def test_of_any_half_every_finished_question_counts_and_the_others_are_named(cut):
+    half = told(WHOLE[:cut])
+    session = half.session()
+    for key, launches in series_of(session).items():
+        if key[0].startswith("decode"):
+            for launch in launches:
+                assert len(launch.rounds["output_tokens_per_s"]) >= 2
+    if cut:
+        asked = {(q.question, q.arm) for q in begun().questions}
+        named = {(q.question, q.arm) for q, _ in half.missing()}
+        assert named | set(series_of(session)) == asked
+        assert not named & set(series_of(session))
+        assert all(reason for _, reason in half.missing())
+
+
+def test_how_far_a_question_came_is_said():
+    half = told([begun(rounds=5), *played(1, "mtp-on", 1, "decode[c1]", 5)[:4]])
+    why = {(q.question, q.arm): reason for q, reason in half.missing()}
+    assert why["decode[c1]", "mtp-on"] == "mtp-on: 2 of 5 rounds were played"
+    assert why["decode[c4]", "mtp-off"] == "mtp-off was not asked"
+
+
+@given(cut=st.integers(1, len(WHOLE)), again=st.integers(0, 40))
+def test_taken_up_again_after_any_cut_the_run_is_the_whole(cut, again):
+    """Two deaths: one anywhere, one in the launch that was made anew."""
+    entries: list[Entry] = list(WHOLE[:cut])
+    for stop in (again, None):
+        known = told(entries)
+        rest = [slot for slot in ((arm, n) for n in (1, 2) for arm in ARMS) if slot not in known.complete]
+        number = max(known.launches, default=0)
+        more = [e for i, slot in enumerate(rest, number + 1) for e in launched(i, *slot)]
+        entries += [Resumed(2.0), *more[:stop]]
+    finished = told([*entries, Closed(3.0)])
+    assert finished.session().rounded() == told(WHOLE).session().rounded()
+    assert finished.complete == {(arm, n) for n in (1, 2) for arm in ARMS}
+
+
+def test_the_half_of_an_interrupted_launch_is_set_aside():
+    half = launched(1, "mtp-on", 1)[:5]
+    other = [
+        msgspec.structs.replace(e, sample=Launch({"output_tokens_per_s": [999.0]}))
+        if isinstance(e, Round)
+        else e
+        for e in half
+    ]
+    session = told([begun(), *other, Resumed(1.0), *launched(2, "mtp-on", 1)]).session()
+    (launch,) = session.find("decode[c1]", "mtp-on").launches
+    assert 999.0 not in launch.rounds["output_tokens_per_s"]
+
+
+@given(lost=st.sets(st.integers(0, len(WHOLE) - 1), max_size=3))
+def test_lost_lines_lose_what_they_said_and_nothing_else(lost):
+    left = [entry for number, entry in enumerate(WHOLE) if number not in lost]
+    gone = [WHOLE[number] for number in lost]
+    session = told(left).session("20261201-070000-here")
+    # a workload is known by two lines: only if both are lost, and no other launch tells, it cannot be judged
+    pairs = {(e.launch, e.workload) for e in gone if isinstance(e, Workload)} & {
+        (e.launch, e.workload) for e in gone if isinstance(e, Measured)
+    }
+    if not pairs:
+        there = sum(isinstance(entry, Round) for entry in left)
+        few = [w for w in told(left).works.values() if not w.enough]
+        assert rounds(session) == there - sum(len(w.samples) for w in few)
+
+
+def test_without_its_plan_a_run_is_judged_as_what_is_there():
+    session = told([entry for entry in WHOLE if not isinstance(entry, Begun)]).session("the-run")
+    assert session.run_id == "the-run"
+    assert session.plan.launches == 2
+    assert set(series_of(session)) == set(series_of(told(WHOLE).session()))
+    assert session.find("decode[c1]", "mtp-on").judged == ["output_tokens_per_s"]
+
+
+def test_an_earlier_look_sees_only_its_launches():
+    session = told(whole(launches=4)).session(up_to=2)
+    assert {len(s.launches) for s in session.series} == {2}
+
+
+def test_a_ratio_is_of_launches_that_both_arms_have():
+    entries = [begun(), *launched(1, "mtp-on", 1), *launched(2, "mtp-on", 2), *launched(3, "mtp-off", 2)]
+    speedup = told(entries).session().find("speedup[c1]", "mtp-on")
+    on, off = sample("mtp-on", 2, "decode[c1]", 0), sample("mtp-off", 2, "decode[c1]", 0)
+    (launch,) = speedup.launches
+    expected = on.rounds["output_tokens_per_s"][0] / off.rounds["output_tokens_per_s"][0]
+    assert launch.rounds["mtp_speedup"][0] == pytest.approx(expected)
+
+
+def test_a_workload_without_any_answer_is_no_measurement():
+    silent = [
+        msgspec.structs.replace(e, sample=Launch({"output_tokens_per_s": [None]}))
+        if isinstance(e, Round)
+        else e
+        for e in launched(1, "mtp-on", 1)
+    ]
+    found = told([begun(), *silent])
+    assert not found.session().series
+    reasons = {reason for q, reason in found.missing() if (q.question, q.arm) == ("decode[c1]", "mtp-on")}
+    assert reasons == {"mtp-on: no request was answered"}
+
+
+def test_complete_launches_are_known():
+    assert told(WHOLE[: WHOLE.index(Complete("mtp-on", 1)) + 1]).complete == {("mtp-off", 1), ("mtp-on", 1)}
