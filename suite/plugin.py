@@ -14,18 +14,20 @@ import pytest
 from suite.config import ConfigError
 from suite.gate import GateError, Judgement, Session, WriteFailed
 from suite.gate.floor import noise_floor
-from suite.hosts import HostError
+from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.load import LoadError
 from suite.questions import crossover
 from suite.questions.memory import Memory
 from suite.report import allure_files, failures, summary
-from suite.servers import ServerError
 from suite.session import settings as suite_settings
 from suite.session.collection import (
     Arranged,
     arrange,
+    asked_of,
+    kind_of,
     parametrize,
     question_of,
+    ratios_of,
     slot_of,
     verdict_of,
     within_budget,
@@ -33,9 +35,9 @@ from suite.session.collection import (
 from suite.session.entries import FORMAT, VERSION, Begun, Closed, Entry, Resumed
 from suite.session.files import Files
 from suite.session.judging import Judge, wanted_again
-from suite.session.outcomes import EXIT_INFRASTRUCTURE, EXIT_RETRY, AnotherBuild, ArmUnavailable
+from suite.session.outcomes import AnotherBuild, as_told, outcome_of
 from suite.session.plan import alternate
-from suite.session.playing import Playing, ending, ending_of
+from suite.session.playing import Playing, outcome_key
 from suite.session.recording import Played
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
@@ -76,9 +78,6 @@ plugin_key = pytest.StashKey["PerfPlugin"]()
 served_key = pytest.StashKey[Served]()
 played_in = pytest.StashKey[Played]()
 
-UNSETTLING = (ServerError, HostError, ArmUnavailable, AnotherBuild, LoadError, ProbeError)
-"""What says nothing of the question: after it, an item is asked again when the run is taken up again."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     suite_settings.add_options(parser)
@@ -101,8 +100,8 @@ class PerfPlugin:
         self.config = config
         self.arranged = Arranged([], [], [])
         self.progress = Progress(config)
-        self.broken_promise = False
-        self.only_retry = False
+        self.others_failed = False
+        """Whether an item failed that is no scenario."""
         self.memory = Memory()
         self.resumption: Resumption | None = None
         self._run: Run | None = None
@@ -157,7 +156,8 @@ class PerfPlugin:
             options=options_of(self.config),
             arms=arms_of(self.settings.target, arms, self.settings.extra_flags),
             items=[item.nodeid for item in self.arranged.scenarios],
-            questions=[question_of(item.stash[verdict_of]) for item in self.arranged.verdicts],
+            asked=asked_of(self.arranged.verdicts),
+            ratios=ratios_of(self.arranged.verdicts),
         )
 
     @cached_property
@@ -174,10 +174,10 @@ class PerfPlugin:
 
     @cached_property
     def judge(self) -> Judge:
-        return Judge(self._session, self.stored.judge, self.settings.require_baseline)
+        return Judge(self._session, self.stored.judge)
 
     def _session(self) -> Session:
-        return self.stored.session(self.run)
+        return self.run.told.session()
 
     @property
     def _measured(self) -> bool:
@@ -243,7 +243,9 @@ class PerfPlugin:
         except KeyboardInterrupt as interrupt:
             session._setupstate.teardown_exact(None)
             self.run.stopping.ask(str(interrupt) or "interrupted")
+            self.run.told.ended = self.run.stopping.reason or ""
             self.run.close()
+            self.judge.look()
             playing.play(session, self.arranged.verdicts)
             raise
         playing.play(session, self.arranged.verdicts)
@@ -260,7 +262,7 @@ class PerfPlugin:
                     self.progress.say(line)
                 run.must_be_the_build()
         except WriteFailed as error:
-            pytest.exit(str(error), returncode=EXIT_INFRASTRUCTURE)
+            pytest.exit(str(error), returncode=INFRASTRUCTURE)
         except AnotherBuild as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -272,10 +274,10 @@ class PerfPlugin:
             playing.play(session, measuring)
             if not self._measured or self.run.stopping.reason is not None:
                 break
-            judgement = self.judge.look(self.stored.session(self.run, up_to=limit))
+            judgement = self.judge.look(self.run.told.session(up_to=limit))
             measuring, limit = self._more(judgement), judgement.next_launches
-        if self._measured:
-            self.judge.look()
+        self.run.told.ended = self.run.stopping.reason or ""
+        self.judge.look()
 
     def _more(self, judgement: Judgement) -> list[pytest.Item]:
         """The held-back items that the next look needs, in launch order."""
@@ -319,15 +321,22 @@ class PerfPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if report.failed and call.excinfo is not None:
-            if getattr(call.excinfo.value, "retry", False):
-                self.only_retry = True
-            else:
-                self.broken_promise = True
-        if call.when != "teardown" and (said := ending(report, call, UNSETTLING)) is not None:
-            item.stash[ending_of] = said
+        self._note(item, call, report)
         failures.shorten(item, call, report)
         return report
+
+    def _note(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """Keep how a scenario's item ended; verdicts speak for themselves."""
+        if verdict_of in item.stash:
+            return
+        if question_of not in item.stash:
+            self.others_failed |= report.failed
+        elif report.when == "call" or not report.passed:
+            error = call.excinfo.value if call.excinfo is not None else None
+            slot = item.stash[slot_of]
+            item.stash[outcome_key] = outcome_of(
+                item.stash[question_of], kind_of(item) or "", slot.arm, slot.launch, as_told(report, error)
+            )
 
     # ------------------------------------------------------------------ ending
 
@@ -335,28 +344,33 @@ class PerfPlugin:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if self._run is None:
             return
+        run = self._run
         try:
-            self._run.close()
+            run.close()
         finally:
-            self._run.note(Closed(time.time(), self._run.stopping.reason or ""))
+            run.note(Closed(time.time(), run.stopping.reason or ""))
+            self.judge.look()
             if self._measured:
-                crossover.tell(self.judge.session(), self.memory.tables)
+                crossover.tell(self.judge.judged, self.memory.tables)
             if self.memory.tables.rows:
-                self.memory.tables.save(self._run.directory / "tables.json")
-            if self._measured:
-                self.stored.keep(self._run, self.judge)
-            self._write_allure(self._run)
-        if exitstatus == pytest.ExitCode.TESTS_FAILED and self.only_retry and not self.broken_promise:
-            session.exitstatus = EXIT_RETRY
-        if self._run.unwritten is not None:
-            session.exitstatus = EXIT_INFRASTRUCTURE
-        if self.stored.problems and exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                self.memory.tables.save(run.directory / "tables.json")
+            self.stored.keep(run, self.judge)
+            self._write_allure(run)
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = self._status(run)
+
+    def _status(self, run: Run) -> int:
+        """The judgement's, unless something beside the scenarios failed."""
+        if self.others_failed:
+            return BROKEN
+        status = self.judge.judgement().status
+        unwritten = self.stored.unwritten or run.unwritten is not None
+        return INFRASTRUCTURE if unwritten and status != BROKEN else status
 
     def _write_allure(self, run: Run) -> None:
         directory = self.config.getoption("allure_report_dir", default=None)
         if directory:
-            judgement = self.judge.judgement() if self._measured else None
+            judgement = self.judge.judgement()
             allure_files.write_run(
                 Path(directory), run, judgement, {**run.build.subject({}), **run.surroundings.subject()}
             )
@@ -364,7 +378,7 @@ class PerfPlugin:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for line in self.memory.tables.lines():
             terminalreporter.write_line(line)
-        if self._run is None or not self._measured:
+        if self._run is None:
             return
         terminalreporter.section("performance")
         for line in summary.of_run(self._run, self.judge, self.stored.notes):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from proofs.faults.lines import Line, Says
 from proofs.faults.playing import Ended, Run
-from suite.session.outcomes import EXIT_RETRY
+from suite.gate.status import UNDECIDED
 
 
 def shortcomings(line: Line, run: Run) -> list[str]:
@@ -17,7 +17,7 @@ def shortcomings(line: Line, run: Run) -> list[str]:
         found.append(f"no scenario ran (pytest ended with status {run.status})")
     if line.finding and not re.search(line.finding, run.tables):
         found.append(f"no table shows {line.finding!r}")
-    if not line.must and run.status not in ((0, EXIT_RETRY) if line.also else (0,)):
+    if not line.must and run.status not in ((0, UNDECIDED) if line.also else (0,)):
         found.append(f"pytest ended with status {run.status}, although nothing may fail")
     if line.must and run.status == 0:
         found.append("pytest ended with status 0")

@@ -32,8 +32,6 @@ from suite.sglang import config_diff
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-EXIT_REGRESSION, EXIT_UNDECIDED = 1, 8
-
 
 def add_parsers(subparsers: Subparsers) -> None:
     """Add ``baseline``, ``judge`` and ``history`` to the suite's commands."""
@@ -112,7 +110,7 @@ def _rules(arguments: argparse.Namespace, target: str) -> Rules:
 
 
 def run_judge(arguments: argparse.Namespace) -> int:
-    """Judge a stored run, or half of one that was ended early, against the baselines as they are now."""
+    """Judge a stored run against the baselines as they are now: the words and the status that pytest ended with."""
     stored = stored_runs.load(arguments.run)
     session = stored.session
     target = arguments.target or session.target
@@ -123,18 +121,11 @@ def run_judge(arguments: argparse.Namespace) -> int:
     _print_judgement(judgement)
     if arguments.save:
         save_run(stored.folder, session, judgement)
-    return exit_status(judgement)
-
-
-def exit_status(judgement: Judgement) -> int:
-    """0 good, 1 a regression, 8 nothing regressed but something is inconclusive or invalid."""
-    words = {v.word for v in judgement.verdicts.values()}
-    if "regression" in words:
-        return EXIT_REGRESSION
-    return EXIT_UNDECIDED if words & {"inconclusive", "invalid"} else 0
+    return judgement.status
 
 
 def _print_judgement(judgement: Judgement) -> None:
+    print(judgement.sentence)
     for verdict in sorted(judgement.verdicts.values(), key=lambda v: (v.question, v.arm, v.metric)):
         print(f"{verdict.word:<12} {verdict.question}, {verdict.arm}: {verdict.headline}")
         if verdict.word not in ("pass", "unjudged"):

@@ -9,23 +9,35 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from suite.gate.factors import factor_causes, machine
+from suite.gate.factors import factor_causes, loss, machine
 from suite.gate.records import Key, Outcome, Session
 from suite.gate.verdicts import Cause, Judgement, Verdict
 
 EXPLAINS = ("launch", "activation", "canary", "log")
 """Kinds of promise that, once broken, explain every other fault of the arm; the first of them is the cause."""
 
+NO_START = "does not start: "
+ONE_PLACE = re.compile(r"^not measured: |^launch \d+: |\d+ of \d+ rounds, first ")
 SPELLED = re.compile(r" \([^()]*\)$")
 
 
 def causes(session: Session, judged: Judgement) -> list[Cause]:
     """Every cause with what follows from it, the gravest first; empty if all is well."""
     left = {key: verdict for key, verdict in judged.verdicts.items() if _is_bad(verdict)}
-    found = _promises(session, left)
+    found = _promises(session, judged, left)
+    elsewhere = _infrastructure(session, left)
+    unmeasured = [left.pop(key) for key in list(left) if is_unmeasured(left[key])]
     found += machine(judged, left)
     found += factor_causes(session, judged, left)
-    return [*found, *_infrastructure(session), *_not_to_be_trusted(judged), *_undecided(judged)]
+    untrusted = [v for v in judged.verdicts.values() if v.word == "invalid" and not is_unmeasured(v)]
+    undecided = [v for v in judged.verdicts.values() if v.word == "inconclusive"]
+    return [
+        *found,
+        *elsewhere,
+        *_by_reason("invalid", untrusted),
+        *_by_reason("unmeasured", unmeasured),
+        *_by_reason("undecided", undecided),
+    ]
 
 
 def _is_bad(verdict: Verdict) -> bool:
@@ -37,9 +49,10 @@ def is_unmeasured(verdict: Verdict) -> bool:
     return verdict.word == "invalid" and verdict.reason.startswith("not measured: ")
 
 
-def _promises(session: Session, left: dict[Key, Verdict]) -> list[Cause]:
+def _promises(session: Session, judged: Judgement, left: dict[Key, Verdict]) -> list[Cause]:
     """Broken promises, each once, with the figures that they explain taken out of `left`."""
     broken = [o for o in session.outcomes if o.word == "broken"]
+    doubtful = {v.key: v for v in judged.verdicts.values() if v.word == "inconclusive" and loss(v) > v.margin}
     first = {arm: min((o for o in broken if o.arm == arm), key=_rank) for arm in {o.arm for o in broken}}
     grouped: dict[str, list[Outcome]] = {}
     followers: dict[str, list[Outcome]] = {}
@@ -53,9 +66,10 @@ def _promises(session: Session, left: dict[Key, Verdict]) -> list[Cause]:
     for same, outcomes in grouped.items():
         arms = list(dict.fromkeys(o.arm for o in outcomes))
         explains = [arm for arm in arms if first[arm].kind in EXPLAINS and _same(first[arm]) == same]
-        figures = [key for key in left if set(_arms_of(session, key)) & set(explains)]
+        figures = [key for key in (*left, *doubtful) if set(_arms_of(session, key)) & set(explains)]
         for key in figures:
-            del left[key]
+            left.pop(key, None)
+            doubtful.pop(key, None)
         figures += _own_figures(outcomes, left)
         others = [o for o in followers.get(same, []) if not _has_figure(o, figures)]
         kind = "launch" if outcomes[0].kind == "launch" else "promise"
@@ -77,7 +91,11 @@ def _same(outcome: Outcome) -> str:
 
 def _named(outcome: Outcome, arms: Sequence[str]) -> str:
     text = outcome.short or outcome.text.split("\n", 1)[0]
-    return text if any(arm in text for arm in arms) else f"{text} [{', '.join(arms)}]"
+    if text.startswith(NO_START):
+        return f"{' and '.join(arms)} {'does' if len(arms) == 1 else 'do'} not start: {text.removeprefix(NO_START)}"
+    if "MTP" in text or any(arm in text for arm in arms):
+        return text
+    return f"{' and '.join(arms)}: {text}"
 
 
 def _own_figures(outcomes: Sequence[Outcome], left: dict[Key, Verdict]) -> list[Key]:
@@ -101,40 +119,30 @@ def _arms_of(session: Session, key: Key) -> list[str]:
     return asked.parts if asked is not None and asked.parts else [key.arm]
 
 
-def _infrastructure(session: Session) -> list[Cause]:
+def _infrastructure(session: Session, left: dict[Key, Verdict]) -> list[Cause]:
     """What the server cannot be blamed for: each thing once, with the items that it cost."""
     grouped: dict[str, list[Outcome]] = {}
     for outcome in session.outcomes:
         if outcome.word == "infrastructure":
             grouped.setdefault(outcome.short or outcome.text, []).append(outcome)
-    lost = [o for o in session.outcomes if o.name == "ArmUnavailable"]
-    return [
-        Cause(
-            "infrastructure",
-            text,
-            arms := list(dict.fromkeys(o.arm for o in outcomes)),
-            others=_items([*outcomes, *(o for o in lost if o.arm in arms)]),
-        )
-        for text, outcomes in grouped.items()
-    ]
-
-
-def _not_to_be_trusted(judged: Judgement) -> list[Cause]:
-    return _by_reason(
-        "invalid", (v for v in judged.verdicts.values() if v.word == "invalid" and not is_unmeasured(v))
-    )
-
-
-def _undecided(judged: Judgement) -> list[Cause]:
-    return _by_reason("undecided", (v for v in judged.verdicts.values() if v.word == "inconclusive"))
+    found = []
+    for text, outcomes in grouped.items():
+        lost = [o for o in session.outcomes if o.name == "ArmUnavailable" and o.short == text]
+        arms = list(dict.fromkeys(o.arm for o in (*outcomes, *lost)))
+        figures = [k for k in left if is_unmeasured(left[k]) and set(_arms_of(session, k)) & set(arms)]
+        for key in figures:
+            del left[key]
+        others = [o for o in (*outcomes, *lost) if not _has_figure(o, figures)]
+        found.append(Cause("infrastructure", text, arms, [_said(key) for key in figures], _items(others)))
+    return found
 
 
 def _by_reason(kind: str, verdicts: Iterable[Verdict]) -> list[Cause]:
     """One cause for all figures that share a reason, the launch and round it was seen in left out."""
     grouped: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        said = verdict.reason if kind == "invalid" else (verdict.needs or verdict.reason)
-        grouped.setdefault(re.sub(r"^launch \d+: |\d+ of \d+ rounds, first ", "", said), []).append(verdict)
+        said = (verdict.needs or verdict.reason) if kind == "undecided" else verdict.reason
+        grouped.setdefault(ONE_PLACE.sub("", said), []).append(verdict)
     return [
         Cause(kind, text, sorted({v.arm for v in group}), [_said(v.key) for v in group])
         for text, group in grouped.items()

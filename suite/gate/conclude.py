@@ -69,20 +69,12 @@ def _why_unmeasured(session: Session, asked: Asked, metric: str) -> str:
         return asked.unmeasured
     bad = [o for o in _items_of(session, asked) if o.word in ("broken", "infrastructure", "unproven")]
     if bad:
-        return first_cause(session, bad[0])
+        return bad[0].short or bad[0].text
     series = session.find(asked.question, asked.arm)
     told = (
         [launch.missing[metric] for launch in series.launches if metric in launch.missing] if series else []
     )
     return told[0] if told else "the run ended before it was its turn"
-
-
-def first_cause(session: Session, outcome: Outcome) -> str:
-    """What an outcome says, or, where it only says that its arm is not there, what was said when that failed."""
-    if outcome.name != "ArmUnavailable":
-        return outcome.short or outcome.text
-    first = next((o for o in session.outcomes if o.arm == outcome.arm and o.kind == "launch"), outcome)
-    return first.short or first.text
 
 
 def _below_floor(

@@ -62,7 +62,7 @@ def _step_or_acceptance(verdict: Verdict, judged: Judgement) -> str | None:
 def machine(judged: Judgement, left: dict[Key, Verdict]) -> list[Cause]:
     """Every figure of speed of every arm worse, surely and alike: then no arm and no factor is the cause."""
     speed = [v for v in judged.verdicts.values() if _compared(v) and METRICS[v.metric].kind in SPEED]
-    losses = [_loss(v) for v in speed]
+    losses = [loss(v) for v in speed]
     arms = sorted({v.arm for v in speed})
     if len(arms) < 2 or not any(v.key in left for v in speed):
         return []
@@ -82,7 +82,7 @@ def _compared(verdict: Verdict) -> bool:
     return verdict.change is not None and verdict.word != "invalid"
 
 
-def _loss(verdict: Verdict) -> float:
+def loss(verdict: Verdict) -> float:
     """How much worse a figure is, + = worse: the value itself, not beside the other arms."""
     change = verdict.estimate.raw_change if verdict.estimate.raw_change is not None else verdict.change
     return (change or 0.0) * (1 if METRICS[verdict.metric].better == "lower" else -1)
@@ -92,7 +92,7 @@ def _surely_moved(verdict: Verdict) -> bool:
     """Whether the interval leaves no change out; one told beside the other arms says nothing of all of them."""
     low, high = verdict.estimate.ci_low, verdict.estimate.ci_high
     if low is None or high is None or verdict.estimate.relative:
-        return _loss(verdict) > verdict.margin
+        return loss(verdict) > verdict.margin
     return low > 0 or high < 0
 
 

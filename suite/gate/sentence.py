@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from suite.gate.records import Session
-from suite.gate.status import BROKEN, INFRASTRUCTURE, UNDECIDED, nothing_judged
+from suite.gate.status import BROKEN, INFRASTRUCTURE, MEASURING, UNDECIDED, nothing_judged
 from suite.gate.verdicts import Cause, Judgement, Verdict
 
-SHOWN_CAUSES = 2
+SHOWN_CAUSES, SHOWN_TEXT = 2, 160
+UNSETTLED = {"invalid": "not to be trusted", "unmeasured": "not measured", "undecided": "undecided"}
+"""Kinds of cause that leave a figure without a verdict, in words."""
 PROVEN = ("promise", "launch", "machine", "acceptance", "steps", "prefill", "figure")
 """Kinds of cause that the server answers for."""
 
@@ -44,15 +46,10 @@ def _cannot_tell(session: Session, judged: Judgement) -> str:
             return f"nothing was judged: {unjudged[0].reason}; {unjudged[0].needs}"
         return _nothing(session)
     parts = []
-    for word, said in (("invalid", "not to be trusted"), ("inconclusive", "undecided")):
-        count = sum(v.word == word for v in verdicts)
-        kind = "undecided" if word == "inconclusive" else "invalid"
+    for kind, said in UNSETTLED.items():
         causes = [c for c in judged.causes if c.kind == kind]
-        if count and causes:
-            parts.append(f"{count} of {len(verdicts)} figures {said}; {_texts(causes)}")
-        elif count:
-            why = next(v.reason for v in verdicts if v.word == word)
-            parts.append(f"{count} of {len(verdicts)} figures {why}")
+        if count := sum(len(c.figures) for c in causes):
+            parts.append(f"{count} of {_figures(len(verdicts))} {said}; {_texts(causes)}")
     if not parts:
         unproven = [o for o in session.outcomes if o.word == "unproven"]
         parts = [f"{o.item}, {o.arm}: {o.short or o.text}" for o in unproven[:SHOWN_CAUSES]]
@@ -69,7 +66,7 @@ def _nothing(session: Session) -> str:
 
 def _good(session: Session, judged: Judgement) -> str:
     verdicts = list(judged.verdicts.values())
-    kept = sum(o.word == "kept" for o in session.outcomes)
+    kept = sum(o.word == "kept" and o.kind not in MEASURING for o in session.outcomes)
     of_word = {word: [v for v in verdicts if v.word == word] for word in {v.word for v in verdicts}}
     passed, better = of_word.get("pass", []), of_word.get("improvement", [])
     unjudged, open_ = of_word.get("unjudged", []), of_word.get("inconclusive", [])
@@ -91,8 +88,8 @@ def _good(session: Session, judged: Judgement) -> str:
         parts.append(
             f"{_figures(len(unjudged))} not judged, {reason}" + (f" ({needs})" if not passed else "")
         )
-    if not passed and not better:
-        parts.append(f"{kept} checks hold")
+    if kept and not passed and not better:
+        parts.append(f"{kept} check{'s' if kept > 1 else ''} hold{'' if kept > 1 else 's'}")
     compared = any(v.word not in ("unjudged", "invalid") for v in verdicts)
     return f"{'GO' if compared or not unjudged else 'NOT JUDGED'}: {', '.join(parts)}"
 
@@ -127,13 +124,18 @@ def _with_effects(cause: Cause) -> str:
     told = " and ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counted if n)
     verb = "follows" if sum(n for n, _ in counted) == 1 else "follow"
     if cause.kind == "infrastructure":
-        return f"{cause.text} ({len(cause.others)} items)"
+        return f"{cause.text} ({told.replace('other ', '')} without an answer)"
     return f"{cause.text}: {told} {verb} from it" if told else cause.text
 
 
 def _texts(causes: Sequence[Cause]) -> str:
     more = len(causes) - SHOWN_CAUSES
-    return "; ".join(c.text for c in causes[:SHOWN_CAUSES]) + (f"; and {more} more" if more > 0 else "")
+    return "; ".join(_cut(c.text) for c in causes[:SHOWN_CAUSES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _cut(text: str) -> str:
+    """Evidence is told in full with its figure."""
+    return text if len(text) <= SHOWN_TEXT else text[:SHOWN_TEXT].rsplit(" ", 1)[0].rstrip(",;:(") + " ..."
 
 
 def _figures(count: int) -> str:

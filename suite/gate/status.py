@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from suite.gate.recordable import refused
 from suite.gate.records import Outcome, Session
 from suite.gate.verdicts import Judgement, Verdict
 
@@ -21,6 +22,8 @@ def exit_status(session: Session, judged: Judgement) -> int:
         return BROKEN
     if plan.require_baseline and "unjudged" in words:
         return BROKEN
+    if plan.recording and session.series and refused(session, judged):
+        return BROKEN  # what was asked for was a baseline, and part of it is not fit to be one
     if "infrastructure" in words:
         return INFRASTRUCTURE
     asked = bool(session.asked or outcomes)  # an imported run was asked nothing

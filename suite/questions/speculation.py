@@ -169,5 +169,6 @@ class Speculation:
         how = "dead" if found.dead else "all but dead"
         raise BrokenPromise(
             f"MTP is on, but {how}: acceptance length {found.length:.3f}, {found.evidence} (floor {floor:g}). "
-            "The draft's weights are missing, partial or not the model's"
+            "The draft's weights are missing, partial or not the model's",
+            short=f"MTP drafts are {how} ({found.evidence.partition(' in ')[0].replace('drafts ', '')})",
         )

@@ -17,6 +17,7 @@ import allure
 import pytest
 
 from suite.gate import Judgement, Key, Verdict
+from suite.gate.verdicts import SEVERITY
 from suite.metrics import METRICS
 from suite.session.recording import Played
 from suite.session.run import Run
@@ -45,8 +46,13 @@ KINDS = (
 )
 """Markers of the kinds of scenario: the features of the report."""
 
-ORDER = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
-COLOURS = {"regression": "#c62828", "invalid": "#8e24aa", "inconclusive": "#ef6c00", "improvement": "#2e7d32"}
+COLOURS = {
+    "broken promise": "#c62828",
+    "regression": "#c62828",
+    "invalid": "#8e24aa",
+    "inconclusive": "#ef6c00",
+    "improvement": "#2e7d32",
+}
 
 
 def label(item: pytest.Item) -> None:
@@ -113,7 +119,7 @@ def write_run(directory: Path, run: Run, judgement: Judgement | None, facts: Map
         directory / "environment.properties",
         "".join(f"{_property(name)}={_property(str(value))}\n" for name, value in shown.items()),
     )
-    if judgement is not None and judgement.verdicts:
+    if judgement is not None:
         _write(directory / f"{uuid.uuid4()}-result.json", json.dumps(_overall(run, judgement)))
         _write(directory / f"{uuid.uuid4()}-perf.json", json.dumps(_metrics(run, judgement), allow_nan=False))
 
@@ -122,18 +128,16 @@ def _overall(run: Run, judgement: Judgement) -> dict[str, Any]:
     """One result for the run: its name tells in ten seconds what a person came to see."""
     verdicts = _sorted(judgement)
     start = int(run.started.timestamp() * 1000)
-    words = {word: sum(verdict.word == word for verdict in verdicts) for word in ORDER}
+    words = {word: sum(verdict.word == word for verdict in verdicts) for word in SEVERITY}
     counted = ", ".join(f"{count} {word}" for word, count in words.items() if count)
-    worst = verdicts[0]
-    status = {"regression": "failed", "invalid": "broken", "inconclusive": "broken", "unjudged": "skipped"}
     return {
         "uuid": str(uuid.uuid4()),
         "historyId": f"verdict-{run.target.name}",
         "testCaseId": f"verdict-{run.target.name}",
         "fullName": f"verdict.{run.target.name}",
-        "name": f"Verdict on {run.target.name}: {counted}",
-        "status": status.get(worst.word, "passed"),
-        "statusDetails": {"message": worst.headline},
+        "name": judgement.sentence,
+        "status": {0: "passed", 1: "failed"}.get(judgement.status, "broken"),
+        "statusDetails": {"message": f"{run.target.name}: {counted or 'nothing judged'}"},
         "start": start,
         "stop": start + 1,
         "descriptionHtml": _table(verdicts),
@@ -168,7 +172,7 @@ def _sorted(judgement: Judgement) -> list[Verdict]:
     """Worst word first, and within a word the largest change."""
     pairs = sorted(
         judgement.verdicts.items(),
-        key=lambda pair: (ORDER.index(pair[1].word), -abs(pair[1].change or 0.0), Key(*pair[0])),
+        key=lambda pair: (SEVERITY.index(pair[1].word), -abs(pair[1].change or 0.0), Key(*pair[0])),
     )
     return [verdict for _, verdict in pairs]
 

@@ -12,7 +12,6 @@ from suite.hosts.errors import HostError
 from suite.load import LoadError
 from suite.servers import ServerError
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, BaselineMissing, BrokenPromise, Unproven
-from suite.session.playing import EarlierFailure
 from suite.sglang.errors import ProbeError
 
 TOLD = (
@@ -20,7 +19,6 @@ TOLD = (
     Unproven,
     AnotherBuild,
     ArmUnavailable,
-    EarlierFailure,
     BaselineMissing,
     ConfigError,
     GateError,
@@ -47,6 +45,11 @@ class Told(TerminalRepr):
 
 
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Replace the traceback of a failure that tells all itself."""
-    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, TOLD):
-        report.longrepr = Told(str(call.excinfo.value), str(item.path))
+    """Replace the traceback of a failure that tells all itself, and skip what only repeats another."""
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed and isinstance(error, ArmUnavailable):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, str(error))
+        return
+    if report.failed and isinstance(error, TOLD):
+        report.longrepr = Told(str(error), str(item.path))

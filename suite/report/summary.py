@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from suite.gate import Estimate, Key, Series, Session, Verdict
+from suite.gate import Estimate, Key, Outcome, Series, Session, Verdict
+from suite.gate.attribution import is_unmeasured
 from suite.gate.floor import NoiseFloor
+from suite.gate.verdicts import SEVERITY
 from suite.report.terminal import Row, table
 from suite.session.collection import Arranged, series_of
 from suite.session.judging import Judge, sentences
@@ -16,29 +18,47 @@ from suite.session.run import Run
 from suite.session.settings import Settings
 from suite.terminal.figures import columns, number, percent
 
-ORDER = ("regression", "invalid", "inconclusive", "unjudged", "improvement", "pass")
-"""Verdict words, what a person must look at first."""
-TOLD = ("regression", "invalid", "inconclusive", "improvement")
+TOLD = ("broken promise", "regression", "invalid", "inconclusive", "improvement")
 """Words that call for something: said in sentences under the table."""
 
 
 def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
-    """The table of verdicts, the sentences of those that need a person, their count, and where the files are."""
-    judgement, session = judge.judgement(), judge.session()
-    gated = sorted(judgement.verdicts.items(), key=lambda pair: (ORDER.index(pair[1].word), pair[0]))
+    """The run's sentence, the table of verdicts, what needs a person, their count, and where the files are."""
+    judgement, session = judge.judgement(), judge.judged
+    unmeasured = [verdict for verdict in judgement.verdicts.values() if is_unmeasured(verdict)]
+    gated = sorted(judgement.verdicts.items(), key=lambda pair: (SEVERITY.index(pair[1].word), pair[0]))
+    gated = [pair for pair in gated if pair[1] not in unmeasured]
     lines = table([_row(key, verdict, session) for key, verdict in gated]) if gated else []
     for word in TOLD:
         lines.extend(_told(word, [verdict for _, verdict in gated if verdict.word == word]))
+    lines.extend(_unmeasured(unmeasured))
     lines.extend(_unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]))
-    counted: Counter[str] = Counter(verdict.word for _, verdict in gated)
-    words = ", ".join(f"{counted[word]} {word}" for word in ORDER if counted[word]) or "nothing judged"
+    counted: Counter[str] = Counter(verdict.word for verdict in judgement.verdicts.values())
+    words = ", ".join(f"{counted[word]} {word}" for word in SEVERITY if counted[word]) or "nothing judged"
     return [
+        judgement.sentence,
+        *([""] if lines else []),
         *lines,
+        *_broken(session.outcomes),
         "",
         f"{words}; {_times(len(run.told.launches), 'launch', 'launches')}",
         *judgement.notes,
         *notes,
     ]
+
+
+def _broken(outcomes: Sequence[Outcome]) -> list[str]:
+    """Promises that broke and what stood in the way, a line each: their items are far above by now."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.word in ("broken", "infrastructure", "unproven") and outcome.name != "ArmUnavailable":
+            key = (
+                "broken promise" if outcome.word == "broken" else outcome.word,
+                outcome.short or outcome.text,
+            )
+            told.setdefault(key, []).append(f"{outcome.item} {outcome.arm}")
+    lines = [f"{word}, {', '.join(dict.fromkeys(items))}: {said}" for (word, said), items in told.items()]
+    return ["", *lines] if lines else []
 
 
 def _told(word: str, verdicts: list[Verdict]) -> list[str]:
@@ -47,6 +67,13 @@ def _told(word: str, verdicts: list[Verdict]) -> list[str]:
     for where in dict.fromkeys((verdict.question, verdict.arm) for verdict in verdicts):
         of_series = [verdict for verdict in verdicts if (verdict.question, verdict.arm) == where]
         lines.extend(f"{word}, {where[0]} {where[1]}: {sentence}" for sentence in sentences(of_series))
+    return ["", *lines] if lines else []
+
+
+def _unmeasured(verdicts: list[Verdict]) -> list[str]:
+    """What was asked and not measured, once for all that share the reason."""
+    shared = Counter(verdict.reason for verdict in verdicts)
+    lines = [f"{count} figures {reason}" for reason, count in shared.items()]
     return ["", *lines] if lines else []
 
 

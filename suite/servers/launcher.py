@@ -293,7 +293,7 @@ class Launcher:
         for node in self.nodes:
             if failure := node.failure():
                 what = f"the server on {node.host.name} died: {failure.summary}"
-                raise ServerDied(what, failure.advice, failure.evidence)
+                raise ServerDied(what, failure.advice, failure.evidence) from failure
 
     def _stop(self, launch: int) -> Ended:
         if self._server is None or launch != self.launches:

@@ -13,7 +13,7 @@ from _pytest.compat import NOTSET
 
 from suite import metrics
 from suite.config import KINDS, Sizes, Target
-from suite.session.entries import Question
+from suite.gate import Asked, Claim
 from suite.session.plan import Slot, alternate
 
 SIZED: dict[str, tuple[str, str]] = {
@@ -25,6 +25,8 @@ SIZED: dict[str, tuple[str, str]] = {
 """Arguments of a scenario that take their values from the budget: name to (key in ``[budgets]``, id)."""
 
 slot_of = pytest.StashKey[Slot]()
+question_of = pytest.StashKey[str]()
+"""What an item asks: its scenario with its sizes."""
 series_of = pytest.StashKey["SeriesId"]()
 verdict_of = pytest.StashKey["SeriesId"]()
 
@@ -56,13 +58,6 @@ class SeriesId:
         """The series that is judged where this one is a part of a ratio: it goes by the numerator's arm."""
         assert self.ratio is not None
         return SeriesId(self.question, self.ratio.numerator, self.metrics, self.ratio, self.claims)
-
-
-def question_of(series: SeriesId) -> Question:
-    """As the journal keeps it."""
-    ratio = series.ratio
-    parts = [ratio.metric, ratio.numerator, ratio.denominator] if ratio else []
-    return Question(series.question, series.arm, list(series.metrics), parts)
 
 
 def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes) -> None:
@@ -186,15 +181,16 @@ def _note(item: pytest.Item, target: Target) -> None:
     known = target.known.get(item.originalname.removeprefix("test_"))  # type: ignore[attr-defined]
     if known is not None:
         item.add_marker(pytest.mark.xfail(reason=f"known: {known}", strict=True))
+    sizes = "-".join(SIZED[name][1].format(params[name]) for name in SIZED if name in params)
+    function = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
+    item.stash[question_of] = f"{function}[{sizes}]" if sizes else function
     judges = item.get_closest_marker("judges")
     if judges is None:
         return
     _check_markers(item, target)
-    sizes = "-".join(SIZED[name][1].format(params[name]) for name in SIZED if name in params)
-    function = item.originalname.removeprefix("test_")  # type: ignore[attr-defined]
     ratio = item.get_closest_marker("ratio")
     item.stash[series_of] = SeriesId(
-        question=f"{function}[{sizes}]" if sizes else function,
+        question=item.stash[question_of],
         arm=params["arm"],
         metrics=tuple(judges.args),
         ratio=Ratio(*ratio.args) if ratio else None,
@@ -239,6 +235,27 @@ def _claims(item: pytest.Item, target: Target, params: Mapping[str, Any]) -> dic
         for mark in item.iter_markers("claims")
         if all(params.get(name) == value for name, value in mark.kwargs.get("where", {}).items())
     }
+
+
+def asked_of(items: Iterable[pytest.Item]) -> list[Asked]:
+    """What the verdict items among these ask the gate to judge."""
+    return [
+        Asked(
+            question=series.question,
+            arm=series.arm,
+            metrics=list(series.metrics),
+            claims=[Claim(metric, floor, otherwise) for metric, (floor, otherwise) in series.claims.items()],
+            parts=[series.ratio.numerator, series.ratio.denominator] if series.ratio else [],
+        )
+        for item in items
+        if (series := item.stash.get(verdict_of, None)) is not None
+    ]
+
+
+def ratios_of(items: Iterable[pytest.Item]) -> dict[str, str]:
+    """By question of the verdict items that judge a ratio, the metric that is divided."""
+    judged = [item.stash[verdict_of] for item in items if verdict_of in item.stash]
+    return {series.question: series.ratio.metric for series in judged if series.ratio is not None}
 
 
 def _verdict_items(items: Sequence[pytest.Item], judge: Callable[[pytest.Item], None]) -> list[pytest.Item]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from suite.gate import Facts, Invalid, Launch, Plan
+from suite.gate import Asked, Facts, Invalid, Launch, Outcome, Plan
 
 FORMAT, VERSION = "sglang-perf-journal", 1
 
@@ -15,24 +15,13 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="what", 
     """A line of the journal; ``what`` names its kind. Times ``at`` are Unix seconds."""
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question that was to be put to an arm, and what of its answers is judged.
-
-    ratio: for the ratio of two arms (metric, numerator, denominator); the arm is then the numerator.
-    """
-
-    question: str
-    arm: str
-    metrics: list[str] = []
-    ratio: list[str] = []
-
-
 class Begun(_Entry, frozen=True, omit_defaults=True):
     """The plan, before anything is launched.
 
     options: the command line's, by which the run can be taken up again; arms: what each is (flags and
     variables, secrets hidden); items: ids in the order in which they were to be run; left_out: items that
-    ``--minutes`` left no time for; host: the machine that measures.
+    ``--minutes`` left no time for; host: the machine that measures. asked: the series to be judged; ratios: of those
+    that are ratios of two arms, by question the metric that is divided.
     """
 
     format: str
@@ -46,7 +35,8 @@ class Begun(_Entry, frozen=True, omit_defaults=True):
     arms: dict[str, str] = {}
     items: list[str] = []
     left_out: list[str] = []
-    questions: list[Question] = []
+    asked: list[Asked] = []
+    ratios: dict[str, str] = {}
 
 
 class Resumed(_Entry, frozen=True, omit_defaults=True):
@@ -110,8 +100,11 @@ class Workload(_Entry, frozen=True, omit_defaults=True):
     subject: Facts
 
 
-class Asked(_Entry, frozen=True, omit_defaults=True):
-    """The rounds of a workload answer a question, whether they were played for it or are there already."""
+class Answering(_Entry, frozen=True, omit_defaults=True):
+    """The rounds of a workload answer a question, whether they were played for it or are there already.
+
+    metrics: what is judged of it. ratio: of what metric, for the ratio of two arms; parts: those, numerator first.
+    """
 
     launch: int
     arm: str
@@ -119,7 +112,8 @@ class Asked(_Entry, frozen=True, omit_defaults=True):
     workload: str
     question: str
     metrics: list[str] = []
-    ratio: list[str] = []
+    ratio: str = ""
+    parts: list[str] = []
 
 
 class Round(_Entry, frozen=True, omit_defaults=True):
@@ -154,20 +148,15 @@ class Measured(_Entry, frozen=True, omit_defaults=True):
 class Item(_Entry, frozen=True, omit_defaults=True):
     """How a scenario item ended, and what it leaves for others.
 
-    word: ``passed``; ``failed`` (a broken promise); ``broken`` (nothing was proven; ``retry``: running again may
-    help); ``skipped``; ``xfailed`` (known to fail). kind: the exception's name. rows, notes: (title, row or
-    sentence) of tables. kept: what later items compare with, by name.
+    item: its id in pytest; number: the launch within the arm. rows, notes: (title, row or sentence) of tables.
+    kept: what later items compare with, by name.
     """
 
     item: str
-    arm: str
     number: int
-    word: Literal["passed", "failed", "broken", "skipped", "xfailed"]
+    outcome: Outcome
     at: float
     seconds: float = 0.0
-    text: str = ""
-    kind: str = ""
-    retry: bool = False
     rows: list[tuple[str, dict[str, Any]]] = []
     notes: list[tuple[str, str]] = []
     kept: dict[str, Any] = {}
@@ -195,7 +184,7 @@ Entry: TypeAlias = (
     | Ended
     | Complete
     | Workload
-    | Asked
+    | Answering
     | Round
     | Measured
     | Item

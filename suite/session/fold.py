@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from suite.gate import Facts, Launch, Plan, Series, Session, speedup
+import msgspec
+
+from suite.gate import Asked, Facts, Launch, Outcome, Plan, Series, Session, speedup
 from suite.session.entries import (
-    Asked,
+    Answering,
     Begun,
+    Closed,
     Complete,
     Entry,
     Failed,
     Item,
     Launching,
     Measured,
-    Question,
     Ready,
     Resumed,
     Round,
@@ -77,13 +79,17 @@ class Told:
     works: dict[tuple[int, str], Work] = field(default_factory=dict)
     asked: dict[tuple[str, str], dict[int, list[tuple[int, str]]]] = field(default_factory=dict)
     """By question and arm, and by the launch's number within the arm: (launch, workload) of the answers."""
-    questions: dict[tuple[str, str], Question] = field(default_factory=dict)
+    questions: dict[tuple[str, str], Asked] = field(default_factory=dict)
+    """By question and arm (each of two, for a ratio) what is judged of the answers."""
+    ratios: dict[str, str] = field(default_factory=dict)
+    """By question the metric that is divided, where a ratio is judged."""
     launches: dict[int, Launching] = field(default_factory=dict)
     ready: dict[int, Ready] = field(default_factory=dict)
     failed: dict[int, Failed] = field(default_factory=dict)
     complete: set[tuple[str, int]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)
-    tries: int = 1
+    ended: str = ""
+    """Why the run was ended before its end, where it says so."""
 
     def session(self, run_id: str = "", up_to: int | None = None) -> Session:
         """Everything measured, as the gate judges it.
@@ -104,30 +110,38 @@ class Told:
             target=begun.target if begun else "",
             plan=begun.plan if begun else self._guessed_plan(),
             series=[*self._plain(measured), *self._ratios(measured, up_to)],
+            asked=self._asked(up_to),
+            outcomes=self._outcomes(up_to),
         )
 
+    def _outcomes(self, up_to: int | None) -> list[Outcome]:
+        """How items ended, in the order of the plan: taken up again, a run tells them as if it had never stopped."""
+        place = {item: number for number, item in enumerate(self.begun.items if self.begun else [])}
+        there = [item for item in self.items.values() if up_to is None or item.number <= up_to]
+        there.sort(key=lambda item: (place.get(item.item, len(place)), item.item))
+        return [item.outcome for item in there]
+
     def _plain(self, measured: Mapping[tuple[str, str], Series]) -> list[Series]:
-        return [series for key, series in measured.items() if not self._asks(key).ratio]
+        return [series for key, series in measured.items() if key[0] not in self.ratios]
 
     def _ratios(self, measured: Mapping[tuple[str, str], Series], up_to: int | None) -> list[Series]:
         """The ratio of two arms in place of its parts, over the launches that both have."""
         made: dict[tuple[str, str], Series] = {}
         for question, arm in measured:
             asks = self._asks((question, arm))
-            if not asks.ratio:
+            if question not in self.ratios or len(asks.parts) != 2:
                 continue
-            metric, numerator, denominator = asks.ratio
-            sides = [(question, numerator), (question, denominator)]
+            sides = [(question, part) for part in asks.parts]
             both = self._numbers(sides[0], up_to) & self._numbers(sides[1], up_to)
             above, below = (self._series(side, both) for side in sides)
             if above is not None and below is not None:
-                made[question, numerator] = speedup(
-                    question, above, below, metric=metric, name=asks.metrics[0]
+                made[sides[0]] = speedup(
+                    question, above, below, metric=self.ratios[question], name=asks.metrics[0]
                 )
         return list(made.values())
 
-    def _asks(self, key: tuple[str, str]) -> Question:
-        return self.questions.get(key) or Question(*key)
+    def _asks(self, key: tuple[str, str]) -> Asked:
+        return self.questions.get(key) or Asked(*key, metrics=[])
 
     def _numbers(self, key: tuple[str, str], up_to: int | None) -> set[int]:
         """The launches of an arm, by number, in which a question was answered."""
@@ -157,21 +171,25 @@ class Told:
         best = max(there, key=lambda work: work.rank, default=None)
         return best if best is not None and best.enough else None
 
-    def missing(self) -> list[tuple[Question, str]]:
-        """Questions of the plan that nothing can be said of, and how far each came."""
-        there = {(series.question, series.arm) for series in self.session().series}
-        planned = self.begun.questions if self.begun else []
+    def _asked(self, up_to: int | None) -> list[Asked]:
+        """All that was to be judged; for what was not measured, how far it came."""
+        planned = self.begun.asked if self.begun else []
         return [
-            (question, self._how_far(question))
-            for question in planned
-            if (question.question, question.arm) not in there
+            msgspec.structs.replace(one, unmeasured=self._how_far(one)) if self._open(one, up_to) else one
+            for one in planned
         ]
 
-    def _how_far(self, question: Question) -> str:
-        arms = question.ratio[1:] or [question.arm]
-        reached = [self._rounds((question.question, arm)) for arm in arms]
-        told = [text for text in reached if text]
-        return "; ".join(told) if told else "the run ended before it was asked"
+    def _open(self, asked: Asked, up_to: int | None) -> bool:
+        """Is a question without an answer, and without an item that says why?"""
+        arms = asked.parts or [asked.arm]
+        if all(self._numbers((asked.question, arm), up_to) for arm in arms):
+            return False
+        outcomes = [item.outcome for item in self.items.values()]
+        return not any(o.item == asked.question and o.arm in arms and o.word != "kept" for o in outcomes)
+
+    def _how_far(self, asked: Asked) -> str:
+        reached = [self._rounds((asked.question, arm)) for arm in asked.parts or [asked.arm]]
+        return "; ".join([*filter(None, reached), *filter(None, [self.ended])])
 
     def _rounds(self, key: tuple[str, str]) -> str:
         works = [
@@ -216,11 +234,14 @@ def take(found: Told, entry: Entry) -> None:
     match entry:
         case Begun():
             found.begun = entry
-            for question in entry.questions:
-                for arm in question.ratio[1:] or [question.arm]:
-                    found.questions[question.question, arm] = question
+            found.ratios |= entry.ratios
+            for asked in entry.asked:
+                for arm in asked.parts or [asked.arm]:
+                    found.questions[asked.question, arm] = asked
         case Resumed():
-            found.tries += 1
+            found.ended = ""
+        case Closed():
+            found.ended = entry.why
         case Launching():
             found.launches[entry.launch] = entry
         case Ready():
@@ -229,7 +250,7 @@ def take(found: Told, entry: Entry) -> None:
             found.failed[entry.launch] = entry
         case Complete():
             found.complete.add((entry.arm, entry.number))
-        case Asked():
+        case Answering():
             _asks(found, entry)
         case Round():
             _round(found, entry)
@@ -244,9 +265,12 @@ def take(found: Told, entry: Entry) -> None:
             pass
 
 
-def _asks(found: Told, entry: Asked) -> None:
+def _asks(found: Told, entry: Answering) -> None:
     key = (entry.question, entry.arm)
-    found.questions.setdefault(key, Question(entry.question, entry.arm, entry.metrics, entry.ratio))
+    arm = entry.parts[0] if entry.parts else entry.arm
+    found.questions.setdefault(key, Asked(entry.question, arm, entry.metrics, parts=entry.parts))
+    if entry.ratio:
+        found.ratios.setdefault(entry.question, entry.ratio)
     _answered_by(found, key, entry.number, (entry.launch, entry.workload))
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from suite.gate import Judgement, Key, Session, Verdict
-from suite.session.causes import causes
+from suite.gate.attribution import is_unmeasured
+from suite.gate.factors import why
 from suite.session.collection import SeriesId, series_of
 from suite.session.outcomes import (
     BaselineMissing,
@@ -18,7 +19,7 @@ from suite.session.outcomes import (
     Regression,
 )
 
-HARD = ("regression", "invalid", "inconclusive", "unjudged")
+HARD = ("broken promise", "regression", "invalid", "inconclusive", "unjudged")
 """Verdict words in the order in which they decide a series' outcome."""
 
 
@@ -29,18 +30,25 @@ class Judge:
     Args:
         session: gives everything measured so far.
         judge: the gate's rule.
-        require_baseline: a missing baseline is an error, not a skip.
     """
 
     session: Callable[[], Session]
     judge: Callable[[Session], Judgement]
-    require_baseline: bool
     _judgement: Judgement | None = field(default=None)
+    _judged: Session | None = field(default=None)
 
     def look(self, session: Session | None = None) -> Judgement:
         """Judge what has been measured so far, or as much of it as ``session`` holds."""
-        self._judgement = self.judge(session or self.session())
+        self._judged = session or self.session()
+        self._judgement = self.judge(self._judged)
         return self._judgement
+
+    @property
+    def judged(self) -> Session:
+        """What the last word is about."""
+        self.judgement()
+        assert self._judged is not None
+        return self._judged
 
     def judgement(self) -> Judgement:
         """The last word on this run."""
@@ -56,40 +64,37 @@ class Judge:
         """End well, or as the worst of the verdicts on this series calls for.
 
         Raises:
-            Regression, InvalidMeasurement, Inconclusive, BaselineMissing: see :mod:`suite.session.outcomes`.
-            pytest.skip.Exception: there is no baseline, or nothing was measured.
+            BrokenPromise, Regression, InvalidMeasurement, Inconclusive, BaselineMissing: see
+                :mod:`suite.session.outcomes`.
+            pytest.skip.Exception: there is no baseline, nothing was measured, or a run made to be recorded leaves it
+                undecided.
         """
-        verdicts = self.verdicts(series)
+        verdicts, judgement, plan = self.verdicts(series), self.judgement(), self.judged.plan
         if not verdicts:
-            pytest.skip(f"nothing was measured for {series}: see the failures of its launches")
-        self._hold_claims(series, verdicts)
+            pytest.skip(
+                f"{series} is not judged: switched off in suite.toml, or its arm was not asked for here"
+            )
+        if all(map(is_unmeasured, verdicts)):
+            pytest.skip(verdicts[0].reason)  # told in full where it failed
         word = min((verdict.word for verdict in verdicts), key=_severity)
         if word not in HARD:
             return
-        first = sentences([verdict for verdict in verdicts if verdict.word == word])
-        others = [verdict for verdict in verdicts if verdict.word != word]
-        why = [cause for v in verdicts if v.word == word for cause in causes(v, self.judgement())]
-        text = "\n".join([*first, *dict.fromkeys(why), *(f"{v.word}: {v.headline}" for v in others)])
-        if word == "regression":
+        worst = [verdict for verdict in verdicts if verdict.word == word]
+        first = [v.headline for v in worst] if word == "broken promise" else sentences(worst)
+        others = [f"{v.word}: {v.headline}" for v in verdicts if v.word != word]
+        causes = dict.fromkeys(cause for v in worst for cause in why(v, judgement))
+        text = "\n".join([*first, *causes, *others, f"the run: {judgement.sentence}"])
+        if word == "broken promise":
+            raise BrokenPromise(text)
+        if word == "regression" and not plan.accepted:
             raise Regression(text)
         if word == "invalid":
             raise InvalidMeasurement(text)
-        if word == "inconclusive":
+        if word == "inconclusive" and not plan.recording:
             raise Inconclusive(text)
-        if self.require_baseline:
+        if word == "unjudged" and plan.require_baseline:
             raise BaselineMissing(text)
         pytest.skip("; ".join(first))
-
-    def _hold_claims(self, series: SeriesId, verdicts: Sequence[Verdict]) -> None:
-        """What a scenario claims whatever the baseline says; a measurement that is invalid breaks no claim."""
-        for verdict in verdicts:
-            floor, otherwise = series.claims.get(verdict.metric, (None, ""))
-            value = verdict.estimate.value
-            if floor is None or value is None or verdict.word == "invalid" or value >= floor:
-                continue
-            raise BrokenPromise(
-                f"{verdict.estimate.label} {value:.3f} is below the floor of {floor:g}: {otherwise}"
-            )
 
 
 def sentences(verdicts: Sequence[Verdict]) -> list[str]:

@@ -242,14 +242,15 @@ class Measure:
             return
         slot, ratio = self._served.slot, self._series.ratio
         self._run.note(
-            entries.Asked(
+            entries.Answering(
                 launch=self._served.number,
                 arm=slot.arm,
                 number=slot.launch,
                 workload=asked.key,
                 question=self._series.question,
                 metrics=list(self._series.metrics),
-                ratio=[ratio.metric, ratio.numerator, ratio.denominator] if ratio else [],
+                ratio=ratio.metric if ratio else "",
+                parts=[ratio.numerator, ratio.denominator] if ratio else [],
             )
         )
 

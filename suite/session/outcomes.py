@@ -1,21 +1,47 @@
-"""How an item can end other than well: what is a failure, and what only calls for another try.
+"""How an item can end other than well, and to which of four families that belongs.
 
-An ``AssertionError`` shows as *failed* in pytest and in Allure: a promise of the server is broken.
-Any other exception shows as *broken*: nothing was proven. ``retry`` says that running again may help;
-a run whose only faults are of that kind ends with exit status 8 instead of 1.
+    BrokenPromise          the server does not do what it must: an AssertionError, *failed* in pytest and Allure
+    ├── Regression         a gated metric is worse than its baseline
+    └── ArmNotInEffect     the server runs, but not as the arm asks
+    Unproven               nothing was shown either way: *broken*; running again may settle it
+    ├── Inconclusive
+    ├── InvalidMeasurement
+    └── ArmUnavailable     an arm that did not come up earlier in this run
+    BaselineMissing        there is no baseline, and --require-baseline asks for one
+    infrastructure         host, lock, driver, key, disk: errors of hosts, servers, probes, stored files
+
+`outcome_of` sorts any exception into them; the exit status is the gate's (suite/gate/status.py).
 """
 
 from __future__ import annotations
 
-EXIT_RETRY = 8
-"""Exit status when nothing regressed, but something was inconclusive or invalid."""
+import pytest
 
-EXIT_INFRASTRUCTURE = 9
-"""Exit status when what is around the server failed: disk, host, lock."""
+from suite import servers
+from suite.config import ConfigError
+from suite.foreign import one_line
+from suite.gate import GateError, Outcome, OutcomeWord
+from suite.hosts import HostError
+from suite.load import LoadError
+from suite.servers import LaunchFailed, ServerDied, ServerError
+from suite.sglang.errors import ProbeError
+
+SHORT = 160
+"""Characters of what is said of one cause in the sentence of a run."""
+KEPT_TEXT = 4000
+"""Characters kept of what an item said; the rest is in the log and the report."""
 
 
 class BrokenPromise(AssertionError):
-    """The server does not do what it must; the text's first line says what, and by how much."""
+    """The server does not do what it must; the text's first line says what, and by how much.
+
+    Args:
+        short: the same as part of a sentence about the whole run; the first line where it is not given.
+    """
+
+    def __init__(self, text: str, short: str = "") -> None:
+        super().__init__(text)
+        self.short = short
 
 
 class Regression(BrokenPromise):
@@ -29,8 +55,6 @@ class ArmNotInEffect(BrokenPromise):
 class Unproven(Exception):
     """Nothing was proven either way; running again may settle it."""
 
-    retry = True
-
 
 class Inconclusive(Unproven):
     """The data do not decide between a regression and none."""
@@ -40,8 +64,12 @@ class InvalidMeasurement(Unproven):
     """Something made the measurement unfit to be judged: a throttled GPU, early stops, a late client."""
 
 
-class ArmUnavailable(Exception):
-    """An arm that did not come up earlier in this run is not launched again."""
+class ArmUnavailable(Unproven):
+    """An arm that did not come up earlier in this run is not launched again; ``short`` is what was said then."""
+
+    def __init__(self, text: str, short: str = "") -> None:
+        super().__init__(text)
+        self.short = short
 
 
 class AnotherBuild(Exception):
@@ -50,3 +78,64 @@ class AnotherBuild(Exception):
 
 class BaselineMissing(Exception):
     """There is no baseline, and ``--require-baseline`` asks for one."""
+
+
+SERVERS_OWN = (
+    servers.IncompatibleFlags,
+    servers.OutOfMemory,
+    servers.DraftWeightsMissing,
+    servers.ChildDied,
+    servers.NotReadyInTime,
+    servers.ExitedEarly,
+)
+"""Launches that failed by the server's own doing: this build does not run this arm, which is what was asked."""
+
+FOREIGN = (ServerError, HostError, ProbeError, LoadError, GateError, ConfigError, OSError)
+"""Everything around the server that can fail."""
+
+
+def family(error: BaseException) -> OutcomeWord:
+    """Whose fault an exception is."""
+    if isinstance(error, pytest.skip.Exception):
+        return "skipped"
+    if isinstance(error, ServerDied):
+        return family(error.__cause__) if isinstance(error.__cause__, LaunchFailed) else "broken"
+    if isinstance(error, (AssertionError, pytest.fail.Exception, *SERVERS_OWN)):
+        return "broken"
+    return "infrastructure" if isinstance(error, FOREIGN) else "unproven"
+
+
+def as_told(report: pytest.TestReport, error: BaseException | None) -> BaseException | None:
+    """What an item raised, as it counts: a known failure is none, and one that passes unexpectedly is."""
+    if hasattr(report, "wasxfail"):
+        return pytest.skip.Exception(report.wasxfail or "known to fail")
+    if report.failed and error is None:
+        return BrokenPromise(str(report.longrepr))
+    return error
+
+
+def outcome_of(item: str, kind: str, arm: str, launch: int, error: BaseException | None) -> Outcome:
+    """How an item ended that raised ``error``, or nothing."""
+    if error is None:
+        return Outcome(item, kind, arm, launch, "kept")
+    launched = isinstance(error, LaunchFailed | ServerDied)
+    return Outcome(
+        item=item,
+        kind="launch" if launched else kind,
+        arm=arm,
+        launch=launch,
+        word=family(error),
+        text=str(error)[:KEPT_TEXT],
+        name=type(error).__name__,
+        short=_short(error),
+    )
+
+
+def _short(error: BaseException) -> str:
+    told: str = getattr(error, "short", "") or getattr(error, "summary", "") or str(error).split("\n", 1)[0]
+    said = one_line(told)
+    if len(said) > SHORT:
+        said = said[:SHORT].rsplit(" ", 1)[0].rstrip(",;:") + " ..."
+    if isinstance(error, LaunchFailed) and family(error) == "broken":
+        return f"does not start: {said}"
+    return said or type(error).__name__

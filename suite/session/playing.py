@@ -5,31 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from suite import redact
+from suite.gate import Outcome
 from suite.session.collection import slot_of
 from suite.session.entries import Complete, Item
 from suite.session.outcomes import BrokenPromise, Unproven
 from suite.session.plan import Slot
 from suite.session.run import Run
-from suite.session.stopping import StoppedEarly
-
-Word = Literal["passed", "failed", "broken", "skipped", "xfailed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How an item ended. ``settled``: to ask again would tell nothing new, since the server did answer."""
-
-    word: Word
-    text: str = ""
-    kind: str = ""
-    retry: bool = False
-    settled: bool = True
 
 
 class Memory(Protocol):
@@ -45,15 +30,12 @@ class Memory(Protocol):
         """Leave what an item left in an earlier try."""
 
 
-class EarlierFailure(Exception):
+class EarlierDoubt(Unproven):
     """What an item said in an earlier try of this run."""
 
 
-class EarlierDoubt(Unproven):
-    """The same, where running again may help."""
-
-
-ending_of = pytest.StashKey[Ending]()
+outcome_key = pytest.StashKey[Outcome]()
+"""How a scenario's item ended."""
 
 
 class Playing:
@@ -101,26 +83,22 @@ class Playing:
         self._memory.mark()
         began = time.monotonic()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        ending = item.stash.get(ending_of, None)
+        outcome = item.stash.get(outcome_key, None)
         if stored is not None:
             return True
-        if reason is not None or ending is None:
+        if reason is not None or outcome is None:
             return False
         run.note(
             Item(
                 item=item.nodeid,
-                arm=slot.arm,
                 number=slot.launch,
-                word=ending.word,
+                outcome=outcome,
                 at=time.time(),
                 seconds=time.monotonic() - began,
-                text=redact.scrub(ending.text),
-                kind=ending.kind,
-                retry=ending.retry,
                 **self._memory.left(),
             )
         )
-        return ending.settled
+        return settles(outcome)
 
     def _leave(self, slot: Slot, settled: bool) -> None:
         """All items of a launch were played."""
@@ -135,42 +113,18 @@ def _instead(item: pytest.Item, say: Callable[[], None]) -> None:
     item.runtest = say  # type: ignore[method-assign]
 
 
+def settles(outcome: Outcome) -> bool:
+    """Would asking again, when the run is taken up again, tell nothing new? Not after what says nothing of the server."""
+    lost = ("StoppedEarly", "ArmUnavailable", "AnotherBuild")
+    return outcome.word != "infrastructure" and outcome.kind != "launch" and outcome.name not in lost
+
+
 def _say_again(stored: Item) -> None:
     """End as an item ended before."""
-    if stored.word == "skipped":
-        pytest.skip(stored.text)
-    if stored.word in ("failed", "xfailed"):
-        raise BrokenPromise(stored.text)
-    if stored.word == "broken":
-        raise EarlierDoubt(stored.text) if stored.retry else EarlierFailure(stored.text)
-
-
-def ending(
-    report: pytest.TestReport, call: pytest.CallInfo[None], unsettling: tuple[type[Exception], ...]
-) -> Ending | None:
-    """How a phase of an item ended; ``None`` for one that says nothing of the item.
-
-    Args:
-        unsettling: exceptions after which an item is worth asking again when the run is taken up again.
-    """
-    error = call.excinfo.value if call.excinfo is not None else None
-    text = _text(report, error)
-    kind = type(error).__name__ if error is not None else ""
-    if hasattr(report, "wasxfail"):
-        return Ending("xfailed" if report.skipped else "passed", text, kind)
-    if report.skipped:
-        return Ending("skipped", text, kind)
-    if report.failed:
-        if error is None or isinstance(error, AssertionError | pytest.fail.Exception):
-            return Ending("failed", text, kind)
-        retry = bool(getattr(error, "retry", False))
-        return Ending("broken", text, kind, retry, not isinstance(error, (StoppedEarly, *unsettling)))
-    return Ending("passed") if report.when == "call" else None
-
-
-def _text(report: pytest.TestReport, error: BaseException | None) -> str:
-    if isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped: ")
-    if report.failed and error is not None and not str(error):
-        return str(report.longrepr)
-    return str(error) if error is not None else str(report.longrepr or "")
+    outcome = stored.outcome
+    if outcome.word == "skipped":
+        pytest.skip(outcome.text)
+    if outcome.word == "broken":
+        raise BrokenPromise(outcome.text, outcome.short)
+    if outcome.word == "unproven":
+        raise EarlierDoubt(outcome.text)

@@ -30,6 +30,9 @@ OPTIONS = {
     "flag": "--flag",
     "keyword": "-k",
     "markexpr": "-m",
+    "record_baseline": "--record-baseline",
+    "require_baseline": "--require-baseline",
+    "accept_regression": "--accept-regression",
 }
 """What decides about a run's plan, and so is kept with it: names in pytest's configuration, and as they are typed."""
 

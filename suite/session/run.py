@@ -12,17 +12,19 @@ from pathlib import Path
 from suite.config import Sizes, Suite, Target
 from suite.gate import Facts, WriteFailed
 from suite.gate.records import differing, plain_facts
-from suite.servers import LaunchFailed, launcher_for
+from suite.hosts import HostError
+from suite.servers import LaunchFailed, NotThisArm, ServerError, launcher_for
 from suite.servers.runtimes import Runtime, runtime_of
 from suite.session import fold, journal
 from suite.session.build import Build
 from suite.session.entries import Ended, Entry, Failed, Launching, Ready
 from suite.session.journal import Journal
-from suite.session.outcomes import AnotherBuild, ArmUnavailable
+from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
 from suite.session.plan import Slot
 from suite.session.served import Served
 from suite.session.stopping import Stopping
 from suite.session.surroundings import Surroundings
+from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
 from suite.terminal.progress import Progress
 
@@ -77,7 +79,9 @@ class Run:
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
-        self._failed: dict[str, LaunchFailed] = {}
+        self._failed: dict[str, Exception] = {}
+        self._lost: Exception | None = None
+        """Why nothing at all can be launched, once that is known."""
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -109,7 +113,8 @@ class Run:
 
         Raises:
             LaunchFailed: it did not come up.
-            ArmUnavailable: it did not come up at an earlier try in this run.
+            HostError, ServerError: nothing can be launched there.
+            ArmUnavailable: one of these was told at an earlier try in this run.
             ServerDied: it was up and is gone; the next call brings it up again.
         """
         if self._served is not None and self._served.slot == slot:
@@ -120,17 +125,28 @@ class Run:
                 raise
             return self._served
         self._stop()
-        if slot.arm in self._failed:
-            summary = self._failed[slot.arm].summary
-            raise ArmUnavailable(f"{slot.arm} did not come up: {summary} (told in full at its first item)")
+        if (earlier := self._failed.get(slot.arm) or self._lost) is not None:
+            raise _told_before(slot, earlier)
         number = max(self.told.launches, default=0) + 1
         begun = time.monotonic()
         self.note(Launching(number, slot.arm, slot.launch, time.time(), self.target.host))
         try:
             self._served = self._start(slot, number)
-        except LaunchFailed as error:
-            self._failed[slot.arm] = error
+        except NotThisArm as error:
             self.note(Failed(number, error.summary, time.monotonic() - begun))
+            raise
+        except (LaunchFailed, ProbeError) as error:
+            self.note(Failed(number, _summary(error), time.monotonic() - begun))
+            told = any(_summary(one) == _summary(error) for one in self._failed.values())
+            self._failed[slot.arm] = error
+            if type(error) is LaunchFailed:
+                self._lost = error  # a server that somebody else started is not there for any arm
+            if told and family(error) == "infrastructure":
+                raise _told_before(slot, error) from error
+            raise
+        except (ServerError, HostError) as error:
+            self.note(Failed(number, _summary(error), time.monotonic() - begun))
+            self._lost = error
             raise
         return self._served
 
@@ -195,6 +211,17 @@ class Run:
             )
             self.stopping.ask(text)
             raise AnotherBuild(text)
+
+
+def _summary(error: Exception) -> str:
+    return getattr(error, "summary", "") or str(error).split("\n", 1)[0]
+
+
+def _told_before(slot: Slot, error: Exception) -> ArmUnavailable:
+    summary = _summary(error)
+    return ArmUnavailable(
+        f"{slot.arm} did not come up: {summary} (told in full where it was first met)", summary
+    )
 
 
 def _own_directory(results: Path, name: str) -> Path:

@@ -35,6 +35,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="change a flag of the target for this run (no:NAME removes it); may be given more than once",
     )
     add("--record-baseline", action="store_true", help="add this run to the target's baselines")
+    add(
+        "--accept-regression",
+        metavar="REASON",
+        default="",
+        help="with --record-baseline: record figures that got worse as the new level, for this reason",
+    )
     add("--require-baseline", action="store_true", help="a missing baseline is an error, not a skip (for CI)")
     add(
         "--results",
@@ -72,17 +78,23 @@ class Settings:
         self.sizes: Sizes = _sizes(
             target.sizes(self.budget), option("--launches"), option("--rounds"), option("--concurrency")
         )
+        self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
+        self.results = config.rootpath / option("--results")
+        self.baselines = config.rootpath / option("--baselines")
+        self.record: bool = option("--record-baseline")
+        self.accepted: str = option("--accept-regression").strip()
+        if self.accepted and not self.record:
+            raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
+        self.require_baseline: bool = option("--require-baseline")
         self.plan = Plan(
             budget=self.budget,
             launches=self.sizes.launches,
             rounds=self.sizes.rounds,
             look_launches=[self.sizes.launches * look for look in range(1, self.sizes.looks + 1)],
+            require_baseline=self.require_baseline,
+            recording=self.record,
+            accepted=self.accepted,
         )
-        self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
-        self.results = config.rootpath / option("--results")
-        self.baselines = config.rootpath / option("--baselines")
-        self.record: bool = option("--record-baseline")
-        self.require_baseline: bool = option("--require-baseline")
 
 
 def config_path(config: pytest.Config) -> Path:

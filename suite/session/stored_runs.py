@@ -8,7 +8,7 @@ from pathlib import Path
 from suite.gate import MissingFile, Session, load_run
 from suite.session import journal
 from suite.session.entries import Closed
-from suite.session.fold import Told, told
+from suite.session.fold import told
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,7 @@ def load(run: str | Path, results: Path = Path("results")) -> StoredRun:
     over = bool(found.entries) and isinstance(found.entries[-1], Closed)
     if over and not found.damage and (folder / "run.json").exists():
         return StoredRun(folder, load_run(folder), [])
-    sorted_out = told(found.entries)
     notes = list(found.damage)
     if not over:
         notes.append(f"half a run: it was ended before its end; to go on: pytest -m perf --resume {folder}")
-    return StoredRun(folder, sorted_out.session(folder.name), [*notes, *unmeasured(sorted_out)])
-
-
-def unmeasured(run: Told) -> list[str]:
-    """Questions that nothing can be said of, a sentence each."""
-    return [f"unjudged: {q.question}, {q.arm}: {reason}" for q, reason in run.missing()]
+    return StoredRun(folder, told(found.entries).session(folder.name), notes)

@@ -54,7 +54,7 @@ def test_an_unknown_flag_is_named_with_the_servers_own_words(tmp_path):
 
 def test_a_model_path_that_is_not_there(tmp_path):
     ran = perf(tmp_path, *SMALL, config(tmp_path, model="/no/such/model"), "-k", "decode and off")
-    assert ran.code == 1
+    assert ran.code == 9
     assert "/no/such/model" in ran.first_line_of("mtp-off-c1-launch1")
 
 
@@ -64,7 +64,7 @@ def test_a_port_in_use_is_found_before_anything_is_loaded(tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         ran = perf(tmp_path, *SMALL, config(tmp_path, more=f"port = {port}"), "-k", "decode and off")
-    assert ran.code == 1
+    assert ran.code == 9
     assert f"port {port}" in ran.first_line_of("mtp-off-c1-launch1")
 
 

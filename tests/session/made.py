@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from suite.gate import Counts, Invalid, Launch, Plan
+from suite.gate import Asked, Counts, Invalid, Launch, Outcome, Plan
 from suite.session.entries import (
     FORMAT,
     VERSION,
-    Asked,
+    Answering,
     Begun,
     Complete,
     Ended,
@@ -14,7 +14,6 @@ from suite.session.entries import (
     Item,
     Launching,
     Measured,
-    Question,
     Ready,
     Round,
     Workload,
@@ -32,10 +31,11 @@ def begun(launches: int = 2, rounds: int = 3, looks: int = 1) -> Begun:
         started_at="2026-12-01T07:00:00+00:00",
         target="here",
         plan=Plan("gate", launches, rounds, [launches * (look + 1) for look in range(looks)]),
-        questions=[
-            *(Question(q, arm, ["output_tokens_per_s"]) for arm in ARMS for q in QUESTIONS),
-            Question("speedup[c1]", "mtp-on", ["mtp_speedup"], ["output_tokens_per_s", "mtp-on", "mtp-off"]),
+        asked=[
+            *(Asked(q, arm, ["output_tokens_per_s"]) for arm in ARMS for q in QUESTIONS),
+            Asked("speedup[c1]", "mtp-on", ["mtp_speedup"], parts=["mtp-on", "mtp-off"]),
         ],
+        ratios={"speedup[c1]": "output_tokens_per_s"},
     )
 
 
@@ -53,7 +53,7 @@ def played(launch: int, arm: str, number: int, question: str, rounds: int, done:
     workload, identity = f"code {question}", {"concurrency": 1, "gpu": "made"}
     entries: list[Entry] = [
         Workload(launch, workload, identity, {"sglang": "0.5.23"}),
-        Asked(launch, arm, number, workload, question, ["output_tokens_per_s"]),
+        Answering(launch, arm, number, workload, question, ["output_tokens_per_s"]),
     ]
     for place in range(rounds):
         entries.append(
@@ -73,17 +73,19 @@ def played(launch: int, arm: str, number: int, question: str, rounds: int, done:
         entries.append(Measured(launch, workload, rounds, identity, {"sglang": "0.5.23", "graphs": True}))
         if question == QUESTIONS[0]:
             entries.append(
-                Asked(
+                Answering(
                     launch,
                     arm,
                     number,
                     workload,
                     "speedup[c1]",
                     ["mtp_speedup"],
-                    ["output_tokens_per_s", "mtp-on", "mtp-off"],
+                    "output_tokens_per_s",
+                    ["mtp-on", "mtp-off"],
                 )
             )
-    entries.append(Item(f"test_{question}[{arm}-launch{number}]", arm, number, "passed", 1.0))
+    outcome = Outcome(question, "decode", arm, number, "kept")
+    entries.append(Item(f"test_{question}[{arm}-launch{number}]", number, outcome, 1.0))
     return entries
 
 

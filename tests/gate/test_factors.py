@@ -3,7 +3,7 @@
 import pytest
 
 from suite.gate import Estimate, Judgement, Key, Verdict
-from suite.session.causes import causes
+from suite.gate.factors import why as causes
 
 Q, ARM = "decode_throughput[c1]", "mtp-on"
 
