@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
+from suite import redact
 from suite.cli import gate as cli_gate
 from suite.cli import load as cli_load
 from suite.cli import probe as cli_probe
 from suite.config import ConfigError
+from suite.foreign import printable
 from suite.gate.errors import GateError
 from suite.hosts.errors import HostError
 from suite.load import LoadError
@@ -33,12 +36,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 2 for bad input, otherwise the command's own."""
+    redact.learn_from(os.environ)
     arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.func
     try:
         return command(arguments)
     except EXPECTED as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(redact.scrub(str(error)))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -92,5 +92,10 @@ def lines(text: str, most_lines: int = 40, most_chars: int = 4000) -> str:
     return f"{shown}\n... (cut here; the log has the whole)" if left else shown
 
 
+def printable(text: str) -> str:
+    """A text of several lines with whatever no terminal should be sent shown as an escape."""
+    return "".join(char if char in "\n\t" else _printable(char) for char in text)
+
+
 def _printable(char: str) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Generator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from suite import redact
 from suite.config import ConfigError
 from suite.gate import GateError, Judgement, Session, WriteFailed
 from suite.gate.floor import noise_floor
@@ -19,6 +21,7 @@ from suite.load import LoadError
 from suite.questions import crossover
 from suite.questions.memory import Memory
 from suite.report import allure_files, failures, summary
+from suite.report.clean import Cleaner, clean
 from suite.session import settings as suite_settings
 from suite.session.collection import (
     Arranged,
@@ -91,6 +94,8 @@ def pytest_configure(config: pytest.Config) -> None:
         plugin.resume(resumed)
     config.stash[plugin_key] = plugin
     config.pluginmanager.register(plugin, "sglang-perf-gate")
+    redact.learn_from(os.environ)
+    config.pluginmanager.register(Cleaner(), "sglang-perf-gate-clean")
 
 
 class PerfPlugin:
@@ -192,7 +197,7 @@ class PerfPlugin:
             _ = self.settings
             _ = self.stored  # the gate's settings are checked before anything is launched
         except (ConfigError, GateError) as error:
-            raise pytest.UsageError(*str(error).splitlines()) from None
+            raise pytest.UsageError(*clean(str(error)).splitlines()) from None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if metafunc.definition.get_closest_marker("arms") is not None:

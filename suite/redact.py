@@ -22,7 +22,7 @@ _PLACE = frozenset(
 _COUNTED = frozenset(
     {"MAP", "USAGE", "CAPACITY", "LEN", "LENGTH", "LIMIT", "BUDGET", "COUNT", "SIZE", "NUM", "POOL"}
 )
-_OTHERWISE = frozenset({"PWD", "OLDPWD", "FORWARD_PASS", "SORT_KEY"})
+_OTHERWISE = frozenset({"KEY", "PWD", "OLDPWD", "FORWARD_PASS", "SORT_KEY"})
 """What bears such a name and is none: where a shell is, and the words of a trade."""
 
 _LEAST_CHARS = 4  # masking shorter texts would garble everything else
@@ -125,7 +125,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 _CREDENTIALS = re.compile(r"(?<=[A-Za-z0-9])(://)([^\s/@'\"<>]{1,500})@")
 _HEADER = re.compile(
-    r"(?i)((?:proxy-)?authorization[\"']?\s*[:=,]\s*[b]?[\"']?(?:bearer|basic|token|digest)?\s*)([^\s\"',;)\]}]+)"
+    r"(?i)((?:proxy-)?authorization[\"']?\s*[:=,]\s*(?:b(?=[\"']))?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)([^\s\"',;)\]}]+)"
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)([A-Za-z0-9._~+/=-]{6,})")
 _FLAG = re.compile(r"(?<![\w-])(--?)([A-Za-z][\w-]*)([= ]\s*)([\"']?)([^\s\"']+)")
@@ -135,11 +135,11 @@ _PLAIN = re.compile(r"-?[\d.]+|none|null|true|false|\*+", re.IGNORECASE)
 """Values that are no secret under any name."""
 
 
-def scrub(text: str, secrets: Iterable[str] = ()) -> str:
-    """``text`` without secrets: those given, those ever made a :class:`Secret`, and those that their place betrays.
+def cut(text: str, secrets: Iterable[str] = ()) -> str:
+    """``text`` without the secrets given, those ever made a :class:`Secret`, and what only a key can be.
 
-    Such places are a URL's ``user:password@``, an Authorization header, and a flag, a variable or a key that is named
-    like a secret. Given texts of fewer than four characters are left alone: masking them would garble everything else.
+    That is a URL's ``user:password@`` and an Authorization header. For texts that have a form of their own, such as
+    JSON; nothing is told there from its name.
     """
     for secret in sorted({*secrets, *_known}, key=len, reverse=True):
         if len(secret) >= _LEAST_CHARS:
@@ -147,7 +147,15 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     if "://" in text and "@" in text:
         text = _CREDENTIALS.sub(rf"\1{MASK}@", text)
     text = _HEADER.sub(rf"\1{MASK}", text)
-    text = _BEARER.sub(rf"\1{MASK}", text)
+    return _BEARER.sub(rf"\1{MASK}", text)
+
+
+def scrub(text: str, secrets: Iterable[str] = ()) -> str:
+    """``text`` without secrets: as :func:`cut`, and without the value of any flag, variable or key named like one.
+
+    Given texts of fewer than four characters are left alone: masking them would garble everything else.
+    """
+    text = cut(text, secrets)
     if "-" in text:
         text = _FLAG.sub(_flag, text)
     if "=" in text or ":" in text:
@@ -180,7 +188,7 @@ def masked(value: Any, name: str = "") -> Any:
         return {
             scrub(key) if isinstance(key, str) else key: masked(item, str(key)) for key, item in value.items()
         }
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [masked(item, name) for item in value]
     if isinstance(value, Secret):
         return MASK

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from suite import redact
 from suite.gate.errors import CorruptFile, ForeignFile, FutureVersion, MissingFile, WriteFailed
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -27,8 +28,11 @@ class _Header(msgspec.Struct):
 
 
 def render(value: msgspec.Struct) -> bytes:
-    """Readable JSON in a stable order: a line for each key; a list of plain values, or a short list, on one line."""
-    return (_render(msgspec.to_builtins(value), 0) + "\n").encode()
+    """Readable JSON in a stable order: a line for each key; a list of plain values, or a short list, on one line.
+
+    No secret that is known gets into it, whatever a server echoed.
+    """
+    return redact.cut(_render(msgspec.to_builtins(value), 0) + "\n").encode()
 
 
 def _render(value: Any, depth: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import secrets
 import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -18,6 +19,7 @@ from suite.hosts.base import Completed, Host, Running, in_words
 from suite.hosts.errors import CommandFailed, CommandTimeout, ConnectionLost, NoSuchFile
 from suite.hosts.ssh_connect import connect
 from suite.hosts.tunnel import Tunnel
+from suite.redact import is_secret
 
 T = TypeVar("T")
 FILE_TIMEOUT_S = 120.0
@@ -57,7 +59,10 @@ class SSHHost(Host):
         input: bytes | str | None = None,  # noqa: A002
     ) -> Completed:
         data = input.encode() if isinstance(input, str) else input
-        command = command_line([*_limited(timeout_s), *argv], env, cwd)
+        plain, told = _told_on_input(env)
+        words = [*_READ_VARIABLES, *argv] if told else argv
+        data = told + (data or b"") if told else data
+        command = command_line([*_limited(timeout_s), *words], plain, cwd)
 
         async def work() -> Completed:
             process = await self._connection.create_process(
@@ -82,10 +87,14 @@ class SSHHost(Host):
     def start(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
     ) -> Running:
-        command = command_line(argv, env, cwd)
+        plain, told = _told_on_input(env)
+        command = command_line([*_READ_VARIABLES, *argv] if told else argv, plain, cwd)
 
         async def work() -> asyncssh.SSHClientProcess[bytes]:
-            return await self._connection.create_process(command, encoding=None, stderr=asyncssh.STDOUT)
+            process = await self._connection.create_process(command, encoding=None, stderr=asyncssh.STDOUT)
+            if told:
+                process.stdin.write(told)
+            return process
 
         return _SSHRunning(self._call(work(), 60.0), self)
 
@@ -254,6 +263,31 @@ def command_line(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | 
         raise CommandFailed(f"{argv[0]!r}: an argument holds a NUL, or a variable's name an equals sign")
     words = shlex.join(["env", *variables, *argv] if variables else argv)
     return f"cd {shlex.quote(cwd)} && exec {words}" if cwd else f"exec {words}"
+
+
+_READ_VARIABLES = (
+    "sh",
+    "-c",
+    'while IFS= read -r v && [ -n "$v" ]; do v="$(printf %bx "$v")"; export "${v%x}"; done; exec "$@"',
+    "sh",
+)
+"""Takes variables from its input, a line each up to an empty one, and leaves the rest of it to the command."""
+
+
+def _told_on_input(env: Mapping[str, str] | None) -> tuple[dict[str, str], bytes]:
+    """Variables that may stand on a command line, and the secret ones as ``_READ_VARIABLES`` wants them.
+
+    Anybody on a host may read the command lines of its processes.
+    """
+    variables = env or {}
+    hidden = {
+        name: value
+        for name, value in variables.items()
+        if is_secret(name) and re.fullmatch(r"[A-Za-z_]\w*", name) and "\0" not in value
+    }
+    lines = [f"{name}={value}".replace("\\", "\\\\").replace("\n", "\\n") for name, value in hidden.items()]
+    told = ("\n".join([*lines, ""]) + "\n").encode() if lines else b""
+    return {name: value for name, value in variables.items() if name not in hidden}, told
 
 
 def _limited(timeout_s: float) -> list[str]:

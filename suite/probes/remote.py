@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from suite import redact
 from suite.hosts import CommandTimeout, Host, HostError
 from suite.sglang.errors import ProbeHostError
 
@@ -42,7 +43,8 @@ def run_script(
     Raises:
         ProbeHostError: no such interpreter, too slow, or it failed; the text holds the end of what it said.
     """
-    scripts = [(_PACKAGE, ""), *((f"{_PACKAGE}.{name}", _source(name)) for name in modules)]
+    own = [("suite", ""), ("suite.redact", Path(redact.__file__).read_text("utf-8"))]
+    scripts = [*own, (_PACKAGE, ""), *((f"{_PACKAGE}.{name}", _source(name)) for name in modules)]
     words = [python] if isinstance(python, str) else list(python)
     argv = [*words, "-c", _BOOT, *arguments]
     shown = f"{shlex.join(words)} on {host.name}"

@@ -16,9 +16,11 @@ from typing import Any
 import allure
 import pytest
 
+from suite import redact
 from suite.gate import Judgement, Key, Verdict
 from suite.gate.verdicts import SEVERITY
 from suite.metrics import METRICS
+from suite.report.clean import clean
 from suite.session.recording import Played
 from suite.session.run import Run
 from suite.session.served import Served
@@ -98,12 +100,12 @@ def attach_verdicts(verdicts: Sequence[Verdict]) -> None:
 
 def attach_text(name: str, text: str) -> None:
     """A text attachment of the current item."""
-    allure.attach(text, name=name, attachment_type=allure.attachment_type.TEXT)
+    allure.attach(clean(text), name=name, attachment_type=allure.attachment_type.TEXT)
 
 
 def attach_json(name: str, value: Any) -> None:
     """A JSON attachment of the current item, indented, because the report shows it as it is."""
-    text = json.dumps(value, indent=2, default=str)
+    text = redact.cut(json.dumps(redact.masked(value), indent=2, default=str))
     allure.attach(text, name=name, attachment_type=allure.attachment_type.JSON)
 
 
@@ -215,7 +217,7 @@ def _bar(verdict: Verdict) -> str:
 
 def _write(path: Path, text: str) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
+    part.write_text(redact.cut(text), encoding="utf-8")
     os.replace(part, path)
 
 

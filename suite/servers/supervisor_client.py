@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from suite import redact
 from suite.hosts import ConnectionLost, Host
 from suite.servers.errors import Locked, SupervisorFailed, SupervisorLost
 
@@ -44,8 +45,8 @@ while len(b) < n:
     b += c
 for name, text in json.loads(b.decode()):
     m = sys.modules[name] = types.ModuleType(name)
-    if name.count(".") > 1:
-        exec(compile(text, name, "exec"), m.__dict__)
+    exec(compile(text, name, "exec"), m.__dict__)
+    if "." in name:
         setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], m)
 m.main()
 """
@@ -53,7 +54,8 @@ m.main()
 
 def _program() -> bytes:
     package = "suite.servers.on_host"
-    modules = [("suite", ""), ("suite.servers", ""), (package, "")]
+    secrets = Path(redact.__file__).read_text("utf-8")
+    modules = [("suite", ""), ("suite.redact", secrets), ("suite.servers", ""), (package, "")]
     modules += [(f"{package}.{name}", (_ON_HOST / f"{name}.py").read_text("utf-8")) for name in _MODULES]
     return json.dumps(modules).encode()
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from suite.foreign import printable
+from suite.redact import scrub
+
 
 class Progress:
     """Says things while the run goes on.
@@ -45,6 +48,8 @@ class Progress:
             self._fleeting = 0
 
     def _write(self, text: str, *, newline: bool) -> None:
+        start, text = ("\r", text[1:]) if text.startswith("\r") else ("", text)
+        text = start + printable(scrub(text.rstrip("\r"))) + ("\r" if text.endswith("\r") else "")
         reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
         capture: Any = self._config.pluginmanager.getplugin("capturemanager")
         if reporter is None:

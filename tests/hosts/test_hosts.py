@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import http.server
+import os
 import sys
 import threading
 import time
@@ -92,7 +93,28 @@ def test_hostile_arguments_and_variables_arrive_as_they_are(
     argv = [sys.executable, "-X", "utf8", "-c", show, *arguments]
     done = host.run(argv, env={"V": value}, cwd=str(odd)).check()
     assert done.stdout.split("\0") == [*arguments, value, str(odd)]
+    secret = show.replace("'V'", "'V_TOKEN'").replace("os.getcwd()", "sys.stdin.read()")
+    argv = [sys.executable, "-X", "utf8", "-c", secret, *arguments]
+    done = host.run(argv, env={"V_TOKEN": value}, input="a\n\nb").check()
+    assert done.stdout.split("\0") == [*arguments, value, "a\n\nb"]
     assert list(odd.iterdir()) == []
+
+
+def test_a_secret_variable_is_on_no_command_line(host: Host) -> None:
+    planted = f"planted-{os.getpid()}-{time.time_ns()}"
+    env = {"DB_PASS": planted, "PLAIN": "1"}
+    look = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '; echo; echo \"it is $DB_PASS\" >&2; echo over"
+    done = host.run(["sh", "-c", look], env=env)
+    assert f"it is {planted}" in done.stderr
+    assert planted not in done.stdout
+    running = host.start(["sh", "-c", look.replace(" >&2", "")], env=env)
+    lines: list[str] = []
+    try:
+        while not lines or lines[-1] != "over":
+            lines.append((running.line(20.0) or b"over").decode("utf-8", "replace"))
+    finally:
+        running.close(5.0)
+    assert [line for line in lines if planted in line] == [f"it is {planted}"]
 
 
 def test_a_command_that_takes_too_long_is_ended(host: Host, tmp_path: Path) -> None:

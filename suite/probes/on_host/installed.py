@@ -19,13 +19,13 @@ from importlib import metadata
 from typing import Any
 
 from suite.probes.on_host import code_identity
+from suite.redact import MASK, is_secret, scrub
 
 _GROUPS = ("sglang.srt.plugins", "sglang.srt.platforms")
 _VARIABLES = re.compile(
     r"^(SGLANG_(?!PERF_GATE_)|SGL_|CUDA_|CUBLAS|CUDNN|NCCL_|FLASHINFER_|NVSHMEM_|VLLM_|PYTORCH_|TORCH|TRITON_|OMP_NUM_THREADS$"
     r"|PYTHON(PATH|STARTUP)$|LD_PRELOAD$)"
 )
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _BESIDE = re.compile(
     r"(torch|triton|transformers|tokenizers|xgrammar|numpy|cuda-.*|nvidia-.*|flashinfer-.*|quack-kernels|tilelang"
     r"|sgl(ang)?-(kernel|deep-gemm|flash-mla|fa4|attn).*|deep-gemm|deep-ep|tensorrt-.*|cutlass.*)"
@@ -149,7 +149,7 @@ def look(arguments: Sequence[str]) -> dict[str, Any]:
 def telling(variables: Mapping[str, str]) -> dict[str, str]:
     """Of a process's variables those that change what SGLang does or how fast, secrets masked."""
     return {
-        name: "***" if _SECRET.search(name) else value
+        name: MASK if is_secret(name) else scrub(value)
         for name, value in sorted(variables.items())
         if _VARIABLES.search(name)
     }

@@ -10,11 +10,10 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from suite.redact import scrub
+
 MARKER = "SGLANG_PERF_GATE_LAUNCH"
 """Variable that names the launch in the environment of every process of it."""
-
-# Of whatever holds a port or is left over: it may be a server of somebody else, with a key of theirs.
-_SECRET = re.compile(r"(--?[\w-]*(?:key|token(?![is])|password|secret)[\w-]*[= ])\S+", re.IGNORECASE)
 
 
 class Stat(NamedTuple):
@@ -113,7 +112,10 @@ def _writes_to(pid: int, log: str) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """The command line of ``pid`` for people, secrets masked, or its short name, or ``""``."""
+    """The command line of ``pid`` for people, secrets masked, or its short name, or ``""``.
+
+    It may be a server of somebody else, with a key of theirs.
+    """
     for path in (f"/proc/{pid}/cmdline", f"/proc/{pid}/comm"):
         try:
             with open(path, "rb") as file:
@@ -121,13 +123,8 @@ def command_of(pid: int) -> str:
         except OSError:
             continue
         if text:
-            return without_secrets(text)
+            return scrub(text)
     return ""
-
-
-def without_secrets(command: str) -> str:
-    """A command line with the values of flags that are named like secrets replaced by ``***``."""
-    return _SECRET.sub(r"\1***", command)
 
 
 def can_listen(bind: str, port: int) -> bool:
