@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from suite import redact
 from suite.cli import gate as cli_gate
+from suite.cli import known_good as cli_known_good
 from suite.cli import load as cli_load
 from suite.cli import probe as cli_probe
 from suite.config import ConfigError
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
     cli_load.add_parser(commands)
     cli_gate.add_parsers(commands)
+    cli_known_good.add_parser(commands)
     cli_probe.add_parsers(commands)
     return whole
 

@@ -34,6 +34,10 @@ class Build:
         self._open = runtime
         self._directory = str(directory)
         self.notes: list[str] = []
+        self.lock: list[str] = []
+        """What is installed beside SGLang, as pins; known once the build was looked at."""
+        self.place: dict[str, str] = {}
+        """Where the build was run from: ``engine``, ``python``, ``checkout``; likewise."""
 
     def subject(self, env: Mapping[str, str]) -> dict[str, str]:
         """Everything known, by name.
@@ -58,12 +62,15 @@ class Build:
             return {}, {}
         if installed is None:
             return facts, runtime.variables
+        self.lock = [f"{name}=={version}" for name, version in installed.beside.items()]
+        self.place["checkout"] = installed.root
         return {**facts, **installed.subject()}, installed.environment
 
     def _image(self, runtime: Runtime) -> dict[str, str]:
         launch = runtime.target.launch
         if not isinstance(launch, DockerLaunch):
             return {}
+        self.place["engine"] = launch.engine
         try:
             return image.inspect(runtime.host, launch.engine, launch.image)
         except ProbeError as error:
@@ -78,6 +85,7 @@ class Build:
         python = runtime.python(env)
         if python is None or runtime.module != SGLANG:
             return None
+        self.place["python"] = runtime.interpreter or "python3"
         return installation.look(runtime.host, python, env=env, cwd=runtime.cwd)
 
     def _attached(self, runtime: Runtime, launch: AttachLaunch) -> installation.Installation | None:

@@ -95,6 +95,9 @@ class Settings:
             recording=self.record,
             accepted=self.accepted,
         )
+        own = config.option
+        self.whole: bool = not own.keyword and own.markexpr in ("", "perf") and not own.aa
+        """Does this run put every question of its budget, not a selection by ``-k`` or another marker?"""
 
 
 def config_path(config: pytest.Config) -> Path:

@@ -12,6 +12,7 @@ from suite.gate import (
     Rules,
     Session,
     judge,
+    known_good,
     save_run,
 )
 from suite.gate.history import History
@@ -73,6 +74,8 @@ class Stored:
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
             self._record(session, judgement)
+        if self._settings.whole and known_good.qualifies(judgement):
+            self._keep_known_good(run, session, judgement)
 
     def _record(self, session: Session, judgement: Judgement) -> None:
         """Add what is fit for it to the baselines, and say what is not."""
@@ -81,6 +84,12 @@ class Stored:
         fit = recordable(session, judgement)
         if fit.series and self._try("the baseline", lambda: self.store.record(fit)):
             self.notes.append(f"recorded as a baseline session in {self.store.folder}")
+
+    def _keep_known_good(self, run: Run, session: Session, judgement: Judgement) -> None:
+        build = run.build.subject({})
+        known = known_good.of_run(session, judgement, build, run.build.lock, run.build.place)
+        if self._try("the known-good build", lambda: known_good.save(run.directory.parent, known)):
+            self.notes.append(f"known good: {known_good.name_of(known)} (python -m suite known-good)")
 
     def _try(self, what: str, write: Callable[[], object]) -> bool:
         try:

@@ -1,0 +1,40 @@
+"""``python -m suite known-good``: the last build that passed on a target, and the way back to it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite import config
+from suite.gate import known_good
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``known-good`` to the suite's commands."""
+    text = "the last build that passed on a target, and how to get back to it"
+    parser = subparsers.add_parser("known-good", help=text, description=text)
+    parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
+    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
+    parser.add_argument("--path", action="store_true", help="print only the file that a script reads")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Say which build it is, what was found, and how to roll back to it."""
+    target = arguments.target or config.load(arguments.suite_config).default_target
+    known = known_good.load(arguments.results, target)
+    if arguments.path:
+        print(known_good.path_of(arguments.results, target))
+        return 0
+    print(f"known good on {target}: {known_good.name_of(known)}")
+    print(f"run {known.run_id} of {known.started_at[:10]}: {known.sentence}")
+    print("to roll back to it:")
+    for line in known_good.way_back(known):
+        print(f"  {line}")
+    print(f"for scripts: {known_good.path_of(arguments.results, target)}")
+    return 0
