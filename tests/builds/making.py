@@ -18,7 +18,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from simulator.launch import main
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
 """
 
 
