@@ -1,14 +1,15 @@
-"""Stored samples: one readable JSON file a question and arm, moved only when a person says so."""
+"""Stored samples: one readable JSON file per question, arm and workload, moved only when a person says so."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from suite.gate import workload
 from suite.gate.errors import (
     BadMeasurement,
     CorruptFile,
@@ -18,7 +19,7 @@ from suite.gate.errors import (
     StoredFileError,
 )
 from suite.gate.files import locked, read, render, write_together
-from suite.gate.records import Facts, Launch, Series, Session, check_session, differing
+from suite.gate.records import Facts, Launch, Scalar, Series, Session, check_session, differing
 from suite.gate.stored_sessions import StoredSession, folded, unfolded
 from suite.gate.values import untrusted
 from suite.sglang import config_diff
@@ -102,10 +103,15 @@ def _unfolded(b: _StoredBaseline) -> Baseline:
 
 @dataclass(frozen=True)
 class Found:
-    """Baselines of a run's series; `problems` tells of a file that is there and cannot be used, by series."""
+    """Baselines of a run's series.
+
+    problems: by series, of a file that is there and cannot be used; asked_otherwise: for a series without a baseline,
+    how the question was asked where it was recorded.
+    """
 
     baselines: dict[tuple[str, str], Baseline] = field(default_factory=dict)
     problems: dict[tuple[str, str], str] = field(default_factory=dict)
+    asked_otherwise: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,19 +128,27 @@ def slug(text: str) -> str:
 
 
 class BaselineStore:
-    """The folder `root/<target>/`, one file a series: `<question>--<arm>.json`."""
+    """The folder `root/<target>/`, one file per series: `<question>--<arm>--<workload>.json`.
+
+    Two budgets ask the same question with other lengths or other numbers of requests; their baselines lie beside each
+    other. A series whose identity says nothing of a workload, and one recorded before workloads were part of the name,
+    has a file without that part.
+    """
 
     def __init__(self, root: Path, target: str) -> None:
         self.target = target
         self.folder = root / slug(target)
 
-    def path(self, question: str, arm: str) -> Path:
-        """Where this series is, or would be, stored."""
-        return self.folder / f"{slug(question)}--{slug(arm)}.json"
+    def path(self, question: str, arm: str, identity: Mapping[str, Scalar] | None = None) -> Path:
+        """Where the series of this question, arm and workload is, or would be, stored."""
+        parts = [slug(question), slug(arm), workload.label(identity or {})]
+        return self.folder / f"{'--'.join(part for part in parts if part)}.json"
 
-    def load(self, question: str, arm: str) -> Baseline:
+    def load(self, question: str, arm: str, identity: Mapping[str, Scalar] | None = None) -> Baseline:
         """The baseline of a series. Raises the errors of `files.read`, or ForeignFile if it is of another series."""
-        path = self.path(question, arm)
+        return self._of(self.path(question, arm, identity), question, arm)
+
+    def _of(self, path: Path, question: str, arm: str) -> Baseline:
         stored = self._load(path)
         if (stored.question, stored.arm) != (question, arm):
             raise ForeignFile(
@@ -169,17 +183,43 @@ class BaselineStore:
         found = Found()
         for series in session.series:
             key = (series.question, series.arm)
-            if not self.path(*key).exists():
-                continue
             try:
-                baseline = self.load(*key)
+                _, baseline = self._find(series)
             except StoredFileError as error:
                 found.problems[key] = str(error)
+                continue
+            if baseline is None:
+                if elsewhere := self._other_workloads(series):
+                    found.asked_otherwise[key] = elsewhere
                 continue
             others = [s for s in baseline.sessions if s.run_id != session.run_id]
             if others:
                 found.baselines[key] = msgspec.structs.replace(baseline, sessions=others)
         return found
+
+    def _find(self, series: Series) -> tuple[Path, Baseline | None]:
+        """Where a series is recorded or would be, and its baseline if there is one of the same workload."""
+        path = self.path(series.question, series.arm, series.identity)
+        if path.exists():
+            return path, self._of(path, series.question, series.arm)
+        unnamed = self.path(series.question, series.arm)
+        if unnamed.exists():
+            old = self._of(unnamed, series.question, series.arm)
+            if workload.workload_of(old.identity) == workload.workload_of(series.identity):
+                return unnamed, old
+        return path, None
+
+    def _other_workloads(self, series: Series) -> str:
+        """How the same question was asked of the same arm where it was recorded, if it was: `max_tokens 48, not 96`."""
+        mine, told = workload.workload_of(series.identity), []
+        for path in sorted(self.folder.glob(f"{slug(series.question)}--{slug(series.arm)}*.json")):
+            try:
+                other = workload.workload_of(self._of(path, series.question, series.arm).identity)
+            except StoredFileError:
+                continue  # of another arm, or damaged: told where it is asked for
+            changed = differing(other, mine)
+            told.append(", ".join(f"{name} {old}, not {new}" for name, (old, new) in changed.items()))
+        return "; or ".join(told)
 
     def record(self, session: Session, *, promote: bool = False, only: Iterable[str] = ()) -> list[Recorded]:
         """Add a run to the baselines of its series (`only`: of these questions), all files or none.
@@ -199,10 +239,9 @@ class BaselineStore:
         return [note for note, _ in changed]
 
     def _with(self, session: Session, series: Series, promote: bool) -> tuple[Recorded, Baseline]:
-        path = self.path(series.question, series.arm)
         where = f"run {session.run_id}, {series.question}, arm {series.arm}"
         _refuse_invalid(series, where)
-        old = self.load(series.question, series.arm) if path.exists() else None
+        path, old = self._find(series)
         generation, text = 1, f"{where}: first session recorded"
         kept: list[BaselineSession] = []
         if old is not None:
@@ -223,9 +262,9 @@ class BaselineStore:
 
     def drop(self, question: str, arm: str | None = None, run_id: str | None = None) -> list[Path]:
         """Remove a question's baselines (of one arm), or only the session `run_id` in them. Returns what changed."""
-        pattern = f"{slug(question)}--{slug(arm) if arm else '*'}.json"
+        named = f"{slug(question)}--{slug(arm) if arm else '*'}"
         with locked(self.folder):
-            paths = sorted(self.folder.glob(pattern))
+            paths = sorted({*self.folder.glob(f"{named}.json"), *self.folder.glob(f"{named}--*.json")})
             return [path for path in paths if self._drop(path, run_id)]
 
     def _drop(self, path: Path, run_id: str | None) -> bool:

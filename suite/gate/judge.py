@@ -175,7 +175,7 @@ class _Case:
         if reason:
             return self.plain(key, "invalid", reason, "fix what disturbed it and run again")
         if baseline is None or key.metric not in self.recorded(key[:2]):
-            what = "no baseline" if baseline is None else f"the baseline has no {key.metric}"
+            what = self._no_baseline(key) if baseline is None else f"the baseline has no {key.metric}"
             record = f"record one: pytest -m perf --target {self.session.target} --record-baseline"
             return self.plain(key, "unjudged", what, record)
         differences = differing(baseline.identity, series.identity)
@@ -186,6 +186,10 @@ class _Case:
             needs = f"measure as the baseline was, or `python -m suite baseline drop {key.question}` and record anew"
             return self.plain(key, "unjudged", what, needs)
         return None
+
+    def _no_baseline(self, key: Key) -> str:
+        elsewhere = self.found.asked_otherwise.get(key[:2])
+        return f"no baseline of this workload; recorded with {elsewhere}" if elsewhere else "no baseline"
 
     def plain(self, key: Key, word: Word, reason: str, needs: str) -> Verdict:
         estimate = self.alone(key)
