@@ -49,6 +49,10 @@ class Behaviour:
     draft_dead: bool = False
     collapse_above: float = 2.0
     """Above this share of the KV cache in use no draft is accepted."""
+    loaded_loss: tuple[float, int] = (0.0, NEVER)
+    """(how much less often drafts are right, from this batch size on)."""
+    episodes: tuple[float, float, int] = (0.0, 1.0, NEVER)
+    """(seconds without an accepted draft, in every so many seconds, from this batch size on)."""
 
     # cache and memory
     reuse_while_speculating: bool = True
@@ -72,6 +76,8 @@ class Behaviour:
 
     # the wire
     recut_chunks: bool = False
+    buffered_bytes: int = 0
+    """How much of a stream is collected before it is sent on, as a proxy does."""
     truncate_after: int = NEVER
     stall_s: float = 0.0
     error_after: int = NEVER

@@ -104,7 +104,7 @@ class EventStream:
             await self._send_events(send)
 
     async def _send_events(self, send: Send) -> None:
-        odd, chunks = self._service.behaviour, 0
+        odd, chunks, held = self._service.behaviour, 0, b""
         async for data in self._events:
             if chunks >= odd.truncate_after:
                 raise ConnectionCut
@@ -112,9 +112,11 @@ class EventStream:
                 message = wire.error("Internal server error", "InternalServerError", 500)
                 await send({"type": "http.response.body", "body": wire.event({"error": message}) + wire.DONE})
                 return
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-            chunks += 1
+            held, chunks = held + data, chunks + 1
+            if len(held) >= odd.buffered_bytes:
+                await send({"type": "http.response.body", "body": held, "more_body": True})
+                held = b""
             if chunks == 5 and odd.stall_s:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._gone.wait(), odd.stall_s)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": held, "more_body": False})

@@ -41,6 +41,19 @@ def _slow_batch(odd: Behaviour, text: str) -> Behaviour:
     return replace(odd, slow_batch=(_number(fraction), _count(batch or "8")))
 
 
+def _loaded_loss(odd: Behaviour, text: str) -> Behaviour:
+    fraction, _, batch = text.partition("@")
+    return replace(odd, loaded_loss=(_number(fraction), _count(batch or "8")))
+
+
+def _episodes(odd: Behaviour, text: str) -> Behaviour:
+    times, _, batch = text.partition("@")
+    dead, slash, period = times.partition("/")
+    if not slash:
+        raise ValueError(f"{text!r} is not SECONDS/PERIOD@BATCH")
+    return replace(odd, episodes=(_number(dead, 0, 1e6), _number(period, 0.01, 1e6), _count(batch or "8")))
+
+
 def _flip(odd: Behaviour, text: str) -> Behaviour:
     key, colon, value = text.partition(":")
     if not colon or not key:
@@ -84,6 +97,10 @@ CATALOGUE: tuple[Fault, ...] = (
           lambda b, v: replace(b, draft_cost=_number(v, 0.1, 100))),
     Fault("collapse-when-full", "share", "0.8", "no draft is accepted while more than this share of the KV cache is in use",
           lambda b, v: replace(b, collapse_above=_number(v))),
+    Fault("loaded-acceptance", "loss@batch", "0.3@8", "drafts are right less often by this fraction from this batch size on, from the start",
+          _loaded_loss),
+    Fault("acceptance-episodes", "seconds/period@batch", "1/2@8",
+          "no draft is accepted for some seconds in every period, from this batch size on", _episodes),
     # answers
     Fault("garbage", "", "", "both lanes answer repetitive rubbish (with MTP: faster, acceptance higher)", lambda b, _: replace(b, garbage="all")),
     Fault("mtp-lane-garbage", "", "", "rubbish only while speculating", lambda b, _: replace(b, garbage="mtp")),
@@ -117,6 +134,8 @@ CATALOGUE: tuple[Fault, ...] = (
           lambda b, _: replace(b, log_symptoms=True, graph_in_log=False)),
     # the wire
     Fault("recut-chunks", "", "", "chunks are cut anew on their way: one token or several steps each", lambda b, _: replace(b, recut_chunks=True)),
+    Fault("buffered-stream", "bytes", "4096", "a proxy before the server collects this much of a stream before it sends it on",
+          lambda b, v: replace(b, buffered_bytes=_count(v))),
     Fault("truncated-stream", "chunks", "5", "the connection is cut after this many chunks", lambda b, v: replace(b, truncate_after=_count(v))),
     Fault("stall", "seconds", "60", "a stream pauses this long after its fifth chunk", lambda b, v: replace(b, stall_s=_number(v, 0, 1e6))),
     Fault("error-in-stream", "chunks", "5", "an error object ends the stream after this many chunks, status 200",

@@ -198,9 +198,7 @@ class Scheduler:
         uptime_s = self.now_s - self._started_s
         seconds = self.hardware.decode_s(len(batch), context, self.decode_steps, uptime_s)
         step = Step("decode", self.now_s, self.now_s + self._noise.stretch(seconds), batch=len(batch))
-        kept = self.hardware.left_after(uptime_s)
-        if self.usage > self.hardware.behaviour.collapse_above:
-            kept = 0.0
+        kept = self.hardware.left_after(uptime_s) * self._kept_under_load(len(batch), uptime_s)
         speculation = self.hardware.speculation
         for sequence in batch:
             correct = 0
@@ -214,6 +212,15 @@ class Scheduler:
         self.decode_steps += 1
         self.cache.trim(max(0, self.limits.kv_tokens - self._private_tokens))
         return step
+
+    def _kept_under_load(self, batch: int, uptime_s: float) -> float:
+        """What is left of the drafts' chances in a batch of this size now; 1.0 for a healthy server, always."""
+        odd = self.hardware.behaviour
+        loss, loaded = odd.loaded_loss
+        dead_s, period_s, in_batch = odd.episodes
+        if self.usage > odd.collapse_above or (batch >= in_batch and uptime_s % period_s < dead_s):
+            return 0.0
+        return 1.0 - loss if batch >= loaded else 1.0
 
     def _retract(self) -> None:
         """Send the newest sequences back to wait while the KV pool cannot hold the next step."""

@@ -179,7 +179,7 @@ class Measure:
             ),
         )
         self._served.server.check()
-        return Steady(played, windows(played, seconds))
+        return Steady(played, windows(played, seconds), seconds)
 
     def leave_early(self, workload: str | Workload, *, clients: int, after_s: float) -> int:
         """Send requests of ``clients`` clients who all hang up after ``after_s`` seconds; how many did."""

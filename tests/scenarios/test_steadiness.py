@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from suite.load import ClientHealth, RequestRecord, Round, SpecDetails, Timeline
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
-from suite.session.steadiness import Steady, must_be_empty, must_be_idle, unsteady, windows
+from suite.session.steadiness import Steady, episodes, must_be_empty, must_be_idle, slices, unsteady, windows
 
 CALM = ClientHealth(0, 0, 0, 0, 0, 0)
 
@@ -87,6 +87,99 @@ def test_a_late_client_proves_nothing_about_the_server():
     round_ = dataclasses.replace(_round(_record([0.1], [1], 0.5)), client=late)
     with pytest.raises(InvalidMeasurement, match="client_saturated"):
         Steady(round_, []).must_hold()
+
+
+def _streams(per_step, clients=8, seconds=8.0, step_s=0.01, seed=1) -> Round:
+    """``clients`` streams for the whole time; ``per_step(t)`` is the mean number of tokens a step yields at t."""
+    draw = np.random.default_rng(seed)
+    made = []
+    for _ in range(clients):
+        t_s = 0.05 + np.arange(1, int((seconds - 0.05) / step_s)) * step_s + draw.uniform(0, step_s)
+        drafts = np.array([draw.binomial(3, (per_step(t) - 1) / 3) for t in t_s])
+        tokens = np.cumsum(np.concatenate(([1], drafts + 1)))
+        line = Timeline(np.concatenate(([0.05], t_s)), tokens)
+        spec = SpecDetails(len(t_s), int(drafts.sum()), 3 * len(t_s), (0,))
+        made.append(
+            RequestRecord(
+                0,
+                "p",
+                "code",
+                0,
+                0,
+                0,
+                seconds,
+                line,
+                1,
+                0,
+                int(tokens[-1]),
+                0,
+                ("length",),
+                spec,
+                None,
+                1,
+                64,
+            )
+        )
+    return _round(*made)
+
+
+def _steady(round_: Round, seconds=8.0) -> Steady:
+    return Steady(round_, windows(round_, seconds), seconds)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_that_scatters_as_drafts_do_has_no_episodes(seed):
+    assert episodes(slices(_streams(lambda t: 3.2, seed=seed), 8.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("dead", "times"),
+    [
+        (lambda t: t % 2 < 1, "4.0 s of"),  # a second in every two
+        (lambda t: 3 <= t < 3.5, "(3.0 to 3.5 s)"),  # once, for half a second
+        (lambda t: t % 4 < 3, "6.0 s of"),  # most of the time
+    ],
+)
+def test_episodes_are_told_with_their_times_however_much_of_the_run_they_take(dead, times):
+    told = episodes(slices(_streams(lambda t: 1.0 if dead(t) else 3.2), 8.0))
+    assert told is not None
+    assert times in told
+    assert "1.00 tokens a step" in told
+
+
+def test_an_episode_breaks_the_promise_although_every_window_averages_it_away():
+    round_ = _streams(lambda t: 1.0 if t % 2 < 1 else 3.2)
+    with pytest.raises(BrokenPromise, match="acceptance falls in episodes"):
+        _steady(round_).must_hold()
+    _steady(_streams(lambda t: 3.2)).must_hold()
+
+
+def test_a_stream_that_was_cut_anew_is_not_taken_for_steps():
+    """Two steps in one event, then one token in each: sizes of events say nothing of acceptance there."""
+    round_ = _streams(lambda t: 3.2)
+    halved = [
+        dataclasses.replace(r, timeline=Timeline(r.timeline.t_s[::2], r.timeline.tokens[::2]))
+        for r in round_.requests
+    ]
+    _steady(dataclasses.replace(round_, requests=tuple(halved))).must_hold()
+
+
+def test_a_level_that_is_lower_from_the_start_is_seen_beside_the_same_server_alone():
+    loaded, alone = _steady(_streams(lambda t: 2.3)), _steady(_streams(lambda t: 3.2, clients=2))
+    loaded.must_hold()
+    with pytest.raises(BrokenPromise, match=r"collapses under load: .* \(-2[6-9]%\)"):
+        loaded.must_accept_like(alone, "under load")
+
+
+def test_prompts_that_differ_are_no_collapse():
+    """Four answers alone that happen to be easy, against many: within what answers differ by."""
+    alone = _round(
+        *(_record([0.1], [1], n + 0.5, correct=c, steps=10) for n, c in enumerate((28, 22, 29, 15)))
+    )
+    full = _round(
+        *(_record([0.1], [1], n + 0.5, correct=c, steps=10) for n, c in enumerate((12, 24, 15, 28) * 5))
+    )
+    Steady(full, windows(full, 4.0)).must_accept_like(Steady(alone, windows(alone, 4.0)))
 
 
 class _Counters:

@@ -107,6 +107,23 @@ def test_collapse_when_the_cache_is_full() -> None:
         assert (high < 2.5) is collapsed
 
 
+def test_acceptance_falls_in_large_batches_only_and_from_the_start() -> None:
+    for odd, falls in ((Behaviour(), False), (_odd("loaded-acceptance=0.3@6"), True)):
+        low = together(machine(steps=3, odd=odd), 2, 400).acceptance_length
+        high = together(machine(steps=3, odd=odd), 7, 400).acceptance_length
+        assert low > 3
+        assert (high < 0.8 * low) is falls
+
+
+def test_episodes_without_accepted_drafts_come_and_go() -> None:
+    scheduler = machine(steps=3, odd=_odd("acceptance-episodes=0.5/1@1"))
+    run = play(scheduler, [(0.0, sequence(scheduler, CODE, 3000))])
+    decodes = [s for s in run.steps if s.kind == "decode"]
+    dead = [s for s in decodes if s.start_s % 1 < 0.5]
+    alive = [s for s in decodes if s.start_s % 1 >= 0.5]
+    assert sum(s.drafts_correct for s in dead) == 0 < sum(s.drafts_correct for s in alive)
+
+
 def test_lost_reuse_only_while_speculating() -> None:
     text = "The same long beginning. " * 100
     for steps, reused in ((None, True), (3, False)):
