@@ -182,9 +182,9 @@ class Steady:
                 f"client_saturated ({self.round.client.reason}): its own pauses look like the server's"
             )
         found = [
-            unsteady([w.tokens_per_s for w in self.windows], "output tokens/s"),
-            unsteady([w.acceptance_length for w in self.windows], "acceptance length"),
             episodes(self._slices),
+            unsteady([w.acceptance_length for w in self.windows], "acceptance length"),
+            unsteady([w.tokens_per_s for w in self.windows], "output tokens/s"),
         ]
         told = [sentence for sentence in found if sentence]
         if told:
