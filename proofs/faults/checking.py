@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from proofs.faults.lines import Line, Says
+from proofs.faults.lines import BROKEN, INFRASTRUCTURE, INVALID, REGRESSION, Line, Says
 from proofs.faults.playing import Ended, Run
 from suite.gate.status import UNDECIDED
 
 
 def shortcomings(line: Line, run: Run) -> list[str]:
     """Everything that is not as it must be, a sentence each; empty if all is well."""
-    found = [*_unsaid(line, run.ended), *_confused(line, run.ended)]
+    found = [*_unsaid(line, run.ended), *_confused(line, run.ended), *_summed_up(line, run)]
     if not run.ended:
         found.append(f"no scenario ran (pytest ended with status {run.status})")
     if line.finding and not re.search(line.finding, run.tables):
@@ -64,6 +64,25 @@ def _unsaid(line: Line, ended: Iterable[Ended]) -> Iterable[str]:
                 f"{says.scenario}{f' ({says.where})' if says.where else ''} must say {says.word}, {says.pattern!r}; "
                 f"it said {heard[0] if heard else 'nothing'}"
             )
+
+
+def _summed_up(line: Line, run: Run) -> Iterable[str]:
+    """A stranger who reads nothing but the run's sentence must know go or no-go, and why."""
+    if not run.sentence:
+        return
+    words = {says.word for says in line.must}
+    if words & {BROKEN, REGRESSION}:
+        opening = "NO-GO: "
+    elif INVALID in words or (not words and run.status == UNDECIDED):
+        opening = "CANNOT TELL: "
+    else:
+        opening = "NOT MEASURED" if INFRASTRUCTURE in words else ""
+    if not run.sentence.startswith(opening or ("GO: ", "NOT JUDGED: ")):
+        yield f"the run must be summed up as {opening or 'GO'}, not {run.sentence!r}"
+    if not re.search(line.sentence, run.sentence):
+        yield f"the run's sentence must say {line.sentence!r}, not {run.sentence!r}"
+    if not re.search(line.prints, run.printed):
+        yield f"the run must print {line.prints!r}"
 
 
 def _confused(line: Line, ended: Iterable[Ended]) -> Iterable[str]:

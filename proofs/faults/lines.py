@@ -31,6 +31,7 @@ class Line:
     must: what must be said. also: scenarios that may fail beside, for the same reason; all others must not fail.
     Where nothing must be said but some scenarios may be undecided, the run may end with 8, never with 1.
     never: words that no scenario may use. kinds: the markers to select. finding: what a table must show.
+    sentence, prints: what the sentence of the whole run must hold, and what must be printed somewhere.
     target and options: where to play it and what else to tell pytest, for faults that are not the simulator's.
     """
 
@@ -41,6 +42,8 @@ class Line:
     kinds: tuple[str, ...] = CORE
     keyword: str = ""
     finding: str = ""
+    sentence: str = ""
+    prints: str = ""
     target: str = "simulator"
     options: tuple[str, ...] = ()
     title: str = field(default="")
@@ -87,10 +90,17 @@ def _all_fail(
     return Line(fault, says, REQUESTS, NO_VERDICT, kinds, keyword)
 
 
-def _dies(fault: str, pattern: str, scenario: str = "mtp_is_on_when_asked_for") -> Line:
-    """A fault of the machine or of the launch: infrastructure, whatever was being asked."""
+def _dies(
+    fault: str,
+    pattern: str,
+    scenario: str = "mtp_is_on_when_asked_for",
+    word: str = BROKEN,
+    sentence: str = "not start",
+) -> Line:
+    """A server that does not start or dies: its own doing, whatever was being asked, or the machine's."""
+    never = NO_VERDICT if word is INFRASTRUCTURE else ("error", REGRESSION, INFRASTRUCTURE)
     return Line(
-        fault, (Says(scenario, INFRASTRUCTURE, pattern),), REQUESTS, NO_VERDICT, ("activation", "decode")
+        fault, (Says(scenario, word, pattern),), REQUESTS, never, ("activation", "decode"), sentence=sentence
     )
 
 
@@ -100,6 +110,7 @@ LINES: tuple[Line, ...] = (
     Line("slow-decode=0.005", kinds=("decode", "speedup")),
     Line("acceptance-drop=0.005", kinds=("decode", "acceptance")),
     Line("recut-chunks"),
+    Line("other-rounding"),
     # activation
     Line(
         "mtp-auto-on",
@@ -116,6 +127,7 @@ LINES: tuple[Line, ...] = (
         (*SPELLINGS, *MEASURING),
         ("error", REGRESSION),
         (*CORE, "spellings"),
+        sentence=r"MTP is on although --speculative-algorithm was not given",
     ),
     Line(
         "mtp-ignored",
@@ -134,16 +146,19 @@ LINES: tuple[Line, ...] = (
         ),
         ("error", REGRESSION),
         (*CORE, "spellings"),
+        sentence=r"MTP is off although",
     ),
     Line(
         "mtp-hollow",
         (Says("mtp_is_on_when_asked_for", BROKEN, r"witnesses disagree: answers and counter say off"),),
         (*SPELLINGS, *MEASURING),
+        sentence=r"witnesses disagree",
     ),
     Line(
         "mtp-hidden",
         (Says("mtp_is_off_unless_asked_for", BROKEN, r"witnesses disagree: answers and counter say on"),),
         ("mtp_is_on_when_asked_for", *SPELLINGS, *MEASURING),
+        sentence=r"witnesses disagree",
     ),
     Line(
         "headless-draft",
@@ -155,6 +170,7 @@ LINES: tuple[Line, ...] = (
             ),
         ),
         kinds=(*CORE, "spellings"),
+        sentence=r"without MTP heads",
     ),
     # drafts
     Line(
@@ -164,11 +180,13 @@ LINES: tuple[Line, ...] = (
             Says("acceptance_length", BROKEN, r"acceptance length 1\.000 is below the floor"),
         ),
         MEASURING,
+        sentence=r"MTP drafts are dead \(0 of \d+ accepted\): \d+ figures",
     ),
     Line(
         "draft-partial",
         (Says("acceptance_length", REGRESSION, r"acceptance length -1[0-4]\.\d %"),),
         MEASURING,
+        sentence=r"fewer drafts are accepted",
     ),
     Line(
         "acceptance-drop",
@@ -183,6 +201,7 @@ LINES: tuple[Line, ...] = (
             ),
         ),
         MEASURING,
+        sentence=r"fewer drafts are accepted",
     ),
     Line(
         "draft-cost",
@@ -198,12 +217,28 @@ LINES: tuple[Line, ...] = (
         ),
         ("mtp_speedup", "mtp_speedup_by_context", "decode_throughput"),
         kinds=(*CORE, "speedup"),
+        sentence=r"mtp-on",
+    ),
+    Line(
+        "loaded-acceptance=0.3@24",
+        (Says("speed_holds", BROKEN, r"acceptance collapses under load", "mtp-on"),),
+        kinds=("activation", "steadiness"),
+        keyword="not full_cache and not hang_up",
+        sentence="acceptance collapses under load",
+    ),
+    Line(
+        "acceptance-episodes=1/2@24",
+        (Says("speed_holds", BROKEN, r"acceptance falls in episodes: 1\.\d\d tokens a step", "mtp-on"),),
+        kinds=("activation", "steadiness"),
+        keyword="not full_cache and not hang_up",
+        sentence=r"episodes",
     ),
     Line(
         "collapse-when-full",
         (Says("acceptance_holds_in_a_full_cache", BROKEN, r"acceptance collapses in a full cache"),),
         kinds=(*CORE, "steadiness"),
         keyword="not speed_holds and not hang_up",
+        sentence=r"acceptance collapses in a full cache",
     ),
     # answers
     Line(
@@ -214,6 +249,7 @@ LINES: tuple[Line, ...] = (
         ),
         ("answers_are_right",),
         ("error", REGRESSION),
+        sentence=r"mtp-off and mtp-on: wrong answers",
     ),
     Line(
         "mtp-lane-garbage",
@@ -223,12 +259,14 @@ LINES: tuple[Line, ...] = (
         ),
         ("answers_are_right", "mtp_does_not_change_answers"),
         ("error", REGRESSION),
+        sentence=r"mtp-on: wrong answers",
     ),
     Line(
         "early-stop",
         (Says("decode_throughput", INVALID, r"early_stop"),),
         (*MEASURING, "answers_are_right"),
         ("error", REGRESSION),
+        sentence=r"early_stop",
     ),
     # speed
     Line(
@@ -239,23 +277,27 @@ LINES: tuple[Line, ...] = (
             ),
         ),
         ("decode_throughput",),
+        sentence=r"slower",
     ),
     Line(
         "slow-decode-batch",
         (Says("decode_throughput", REGRESSION, r"output tokens/s -", "c8"),),
         (),
+        sentence=r"from 8 clients on",
     ),
     Line(
         "slow-prefill",
         (Says("time_to_first_token", REGRESSION, r"TTFT \+"),),
         ("decode_throughput",),  # tokens/s of short answers hold a share of prefill: its cause is said
         kinds=("activation", "decode", "acceptance", "prefill"),
+        sentence=r"prefill is slower",
     ),
     Line(
         "cuda-graph-off",
         (Says("log_is_clean", BROKEN, r"decoding runs without CUDA graphs"),),
         ("decode_throughput", "acceptance_length", "acceptance_by_context"),
         kinds=(*CORE, "log"),
+        sentence=r"decoding runs without CUDA graphs",
     ),
     Line("warmup-slow", (), MEASURING, NO_VERDICT, ("activation", "decode", "acceptance")),
     Line(
@@ -263,12 +305,14 @@ LINES: tuple[Line, ...] = (
         (Says("speed_holds", BROKEN, r"(output tokens/s|acceptance length) fades"),),
         kinds=("activation", "steadiness"),
         keyword="not full_cache and not hang_up",
+        sentence=r"fades",
     ),
     Line(
         "throttle",
         (Says("decode_throughput", INVALID, r"clocks_throttled"),),
         MEASURING,
         NO_VERDICT,
+        sentence=r"clocks_throttled",
     ),
     # cache and memory
     Line(
@@ -276,6 +320,7 @@ LINES: tuple[Line, ...] = (
         (Says("shared_prefix_is_reused", BROKEN, r"prefix reuse lost", "mtp-on"),),
         ("shared_prefix_is_reused",),
         kinds=("activation", "decode", "prefill"),
+        sentence=r"prefix reuse lost",
     ),
     Line(
         "leak",
@@ -284,6 +329,7 @@ LINES: tuple[Line, ...] = (
         ("error", REGRESSION),
         ("activation", "steadiness"),
         "not full_cache and not speed_holds",
+        sentence=r"not given back",
     ),
     # configuration and reports
     Line(
@@ -329,8 +375,28 @@ LINES: tuple[Line, ...] = (
         "log-only",
         (Says("log_is_clean", BROKEN, r"the server's log shows trouble"),),
         kinds=(*CORE, "log"),
+        sentence=r"log shows trouble",
+    ),
+    # recording
+    Line(
+        "garbage",
+        (Says("answers_are_right", BROKEN, r"wrong answers"),),
+        ("answers_are_right",),
+        ("error", REGRESSION),
+        kinds=("canary", "decode"),
+        prints="nothing of mtp-off was recorded",
+        sentence="wrong answers",
+        options=("--record-baseline",),
+        title="garbage, to be recorded",
     ),
     # the wire
+    Line(
+        "buffered-stream",
+        (Says("decode_throughput", INVALID, r"buffering"),),
+        MEASURING,
+        NO_VERDICT,
+        sentence="buffering",
+    ),
     _all_fail("usage-missing", r"usage"),
     _all_fail("truncated-stream", r"reset|truncated"),
     _all_fail("stall", r"stalled", ("activation",), "mtp_is_on"),
@@ -339,17 +405,17 @@ LINES: tuple[Line, ...] = (
     # life
     Line(
         "hang-at-start",
-        (Says("mtp_is_on_when_asked_for", INFRASTRUCTURE, r"not ready within"),),
+        (Says("mtp_is_on_when_asked_for", BROKEN, r"not ready within"),),
         (),
-        NO_VERDICT,
+        ("error", REGRESSION, INFRASTRUCTURE),
         ("activation",),
         "mtp_is_on_when",
     ),
     _dies("oom-at-start=capture", r"OutOfMemory"),
     _dies("oom-at-start=pools", r"OutOfMemory"),
     _dies("oom-at-start=draft", r"OutOfMemory"),
-    _dies("crash-after", r"ServerDied", "decode_throughput"),
-    _dies("gpu-lost", r"GPU", "decode_throughput"),
+    _dies("crash-after", r"died", "decode_throughput", sentence="died"),
+    _dies("gpu-lost", r"GPU", "decode_throughput", INFRASTRUCTURE, "GPU"),
 )
 
 

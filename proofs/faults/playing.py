@@ -49,12 +49,13 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One pytest run: its exit status, its items, the tables it showed, and what it printed."""
+    """One pytest run: its exit status, its items, the tables it showed, what it printed, and its one sentence."""
 
     status: int
     ended: tuple[Ended, ...]
     tables: str
     printed: str
+    sentence: str = ""
 
 
 def play(
@@ -106,4 +107,8 @@ def play(
         status, printed = -1, f"not done within {TIMEOUT_S:g} s"
     lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
     tables = "".join(path.read_text(encoding="utf-8") for path in sorted(work.glob("results/*/tables.json")))
-    return Run(status, tuple(Ended(**json.loads(line)) for line in lines), tables, printed)
+    said = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(work.glob("results/*/verdicts.json"))
+    ]
+    ended = tuple(Ended(**json.loads(line)) for line in lines)
+    return Run(status, ended, tables, printed, said[-1].get("sentence", "") if said else "")

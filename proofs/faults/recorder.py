@@ -8,35 +8,32 @@ from collections.abc import Generator
 
 import pytest
 
-from suite.hosts import HostError
-from suite.servers import ServerError
 from suite.session.outcomes import (
     ArmNotInEffect,
     ArmUnavailable,
-    BrokenPromise,
     Inconclusive,
     InvalidMeasurement,
     Regression,
+    family,
 )
-from suite.sglang.errors import ProbeError
 
 WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (Regression, "regression"),
     (ArmNotInEffect, "not in effect"),
-    (BrokenPromise, "broken promise"),
     (InvalidMeasurement, "invalid"),
     (Inconclusive, "inconclusive"),
     (ArmUnavailable, "unavailable"),
-    (ServerError, "infrastructure"),
-    (ProbeError, "infrastructure"),
-    (HostError, "infrastructure"),
 )
-"""What an exception says, the first that fits; any other is an error of the suite itself."""
+"""What an exception says that is told apart from others of its family, the first that fits."""
+
+FAMILIES = {"broken": "broken promise", "infrastructure": "infrastructure"}
+"""What the others say by family; an error that is of none is the suite's own."""
 
 
 def word_of(error: BaseException) -> str:
     """How an item ended that raised ``error``."""
-    return next((word for kind, word in WORDS if isinstance(error, kind)), "error")
+    named = next((word for kind, word in WORDS if isinstance(error, kind)), None)
+    return named or FAMILIES.get(family(error), "error")
 
 
 @pytest.hookimpl(wrapper=True)
