@@ -24,7 +24,7 @@ from suite.gate.stored_sessions import StoredSession, folded, unfolded
 from suite.gate.values import untrusted
 from suite.sglang import config_diff
 
-FORMAT, VERSION = "sglang-perf-baseline", 1
+FORMAT, VERSION = "sglang-perf-baseline", 2
 
 
 class BaselineSession(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -54,6 +54,7 @@ def test_a_file_of_version_1_is_read_and_a_dropped_first_session_takes_no_subjec
         store.record(msgspec.structs.replace(session(), run_id=f"run-{number}"))
     (path, *_) = sorted(store.folder.glob("*.json"))
     stored = json.loads(path.read_text())
+    assert stored["version"] == 2  # a suite that does not know differences must refuse this file
     question, arm = stored["baseline"]["question"], stored["baseline"]["arm"]
     whole = store.load(question, arm)
     old = {**stored, "version": 1}
