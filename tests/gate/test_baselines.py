@@ -35,7 +35,7 @@ def test_a_file_is_one_series_and_reads_like_one(store: BaselineStore) -> None:
     path = store.path(QUESTION, "mtp-on")
     assert path.name == "decode_throughput-c1--mtp-on.json"
     data = json.loads(path.read_text())
-    assert (data["format"], data["version"], data["target"]) == ("sglang-perf-baseline", 1, "simulator")
+    assert (data["format"], data["version"], data["target"]) == ("sglang-perf-baseline", 2, "simulator")
     assert [s["run_id"] for s in data["baseline"]["sessions"]] == ["recorded-0", "recorded-1"]
     rounds = data["baseline"]["sessions"][0]["launches"][0]["rounds"]
     assert len(rounds["output_tokens_per_s"]) == 5
@@ -72,7 +72,7 @@ def test_a_run_is_not_its_own_baseline(store: BaselineStore) -> None:
         (lambda t: t[: len(t) // 2], CorruptFile, "truncated or not JSON"),
         (lambda t: "", CorruptFile, "truncated or not JSON"),
         (lambda t: "\x00\xff", CorruptFile, "truncated or not JSON"),
-        (lambda t: t.replace('"version": 1', '"version": 99', 1), FutureVersion, "update the suite"),
+        (lambda t: t.replace('"version": 2', '"version": 99', 1), FutureVersion, "update the suite"),
         (lambda t: t.replace("sglang-perf-baseline", "other-tool", 1), ForeignFile, "is a 'other-tool' file"),
         (lambda t: '{"benchmarks": []}', ForeignFile, "is JSON but no sglang-perf-baseline file"),
         (lambda t: t.replace('"started_at"', '"begun"'), CorruptFile, "missing required field `started_at`"),
