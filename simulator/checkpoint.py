@@ -27,6 +27,10 @@ class Checkpoint:
     """MTP tensors that the index lists; 0 without an index too."""
     eos_token_id: int
     has_vision: bool
+    vision_size: int | None
+    """Hidden size of its vision tower, by which SGLang sets memory aside; None without one."""
+    hybrid: bool
+    """Are some of its layers linear attention, with a state besides the KV cache?"""
     thinks: bool
     """Does the model think before it answers unless told not to?"""
 
@@ -58,6 +62,10 @@ def read(path: str) -> Checkpoint:
         mtp_tensors=_mtp_tensors(folder / "model.safetensors.index.json"),
         eos_token_id=_first(text.get("eos_token_id", 0)),
         has_vision="vision_config" in config,
+        vision_size=int(config["vision_config"].get("hidden_size", 1024))
+        if "vision_config" in config
+        else None,
+        hybrid=model_type.startswith(("qwen3_5", "qwen3_next")),
         thinks=model_type.startswith(("qwen3_5", "qwen3_next")),
     )
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from simulator import backends
+from simulator import backends, box
 from simulator.arguments import Arguments, exists, release, table
 from simulator.behaviour import Behaviour
 from simulator.checkpoint import Checkpoint
@@ -18,6 +18,8 @@ SPECULATIVE_BATCH_CAP = 48
 DEFAULT_BATCH_CAP = 256
 DEEP = ("LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForCausalLM")
 SECRETS = ("api_key", "admin_api_key", "ssl_keyfile_password")
+_MIXING = ("EAGLE", "EAGLE3", "DFLASH", "DSPARK")
+"""Those that 0.5.19 and later speculate with in mixed chunks, too."""
 _ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "UNO")
 
 
@@ -50,19 +52,21 @@ def resolve(arguments: Arguments, checkpoint: Checkpoint, profile: Profile, odd:
     """Resolve a command line; LaunchError where SGLang gives up."""
     version = arguments.own.version
     settings = {row["name"]: row["unset"] for row in table() if exists(row, version)}
-    settings |= dict(_flipped(odd, settings))
-    settings |= arguments.given
+    given = dict(_flipped(odd, settings)) | arguments.given
+    settings |= given
     warnings: list[str] = []
     settings["tokenizer_path"] = settings["tokenizer_path"] or settings["model_path"]
     settings["served_model_name"] = settings["served_model_name"] or settings["model_path"]
     context = settings["context_length"] or checkpoint.context_length
     if settings["random_seed"] is None:
         settings["random_seed"] = int.from_bytes(os.urandom(4), "big") % 2**30
-    if settings["quantization"] == "modelopt_fp4" and settings["moe_runner_backend"] == "auto":
-        settings["moe_runner_backend"] = "flashinfer_cutlass"
+    try:
+        box.settle(settings, given, checkpoint)
+    except box.Refusal as refusal:
+        raise LaunchError("Traceback (most recent call last):", str(refusal)) from None
     if settings["device"] == "cuda" and (reason := backends.refusal(settings)):
         raise LaunchError("Traceback (most recent call last):", f"ValueError: {reason}", in_child=True)
-    speculation = _speculate(settings, checkpoint, odd, warnings)
+    speculation = _speculate(settings, checkpoint, odd, version, warnings)
     limits = _limits(settings, context, profile, speculation is not None, odd)
     forced = os.environ.get("SGLANG_SIMULATE_ACC_LEN")
     return Resolved(
@@ -93,7 +97,7 @@ def _flipped(odd: Behaviour, settings: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _speculate(
-    settings: dict[str, Any], checkpoint: Checkpoint, odd: Behaviour, warnings: list[str]
+    settings: dict[str, Any], checkpoint: Checkpoint, odd: Behaviour, version: str, warnings: list[str]
 ) -> Speculation | None:
     """Resolve the speculative settings in place, as SGLang's speculative hook does."""
     asked = settings["speculative_algorithm"]
@@ -108,7 +112,7 @@ def _speculate(
         raise LaunchError(f"ValueError: Unknown speculative algorithm name: {algorithm}")
     if algorithm in ("NEXTN", "EAGLE"):
         algorithm = "EAGLE"
-    _side_effects(settings, algorithm, warnings)
+    _side_effects(settings, algorithm, version, warnings)
     steps, topk, tokens = _chain(settings, checkpoint)
     if topk == 1 and tokens != steps + 1:
         warnings.append(
@@ -137,15 +141,16 @@ def _speculate(
     return None if odd.hollow_speculation else Speculation(steps)
 
 
-def _side_effects(settings: dict[str, Any], algorithm: str, warnings: list[str]) -> None:
-    """What speculation changes besides: the batch cap if it is unset, and no mixed chunks."""
+def _side_effects(settings: dict[str, Any], algorithm: str, version: str, warnings: list[str]) -> None:
+    """What speculation changes besides: the batch cap if it is unset; no mixed chunks where they do not go together."""
     if settings["max_running_requests"] is None:
         settings["max_running_requests"] = SPECULATIVE_BATCH_CAP
         warnings.append(
             "Max running requests is reset to 48 for speculative decoding. You can override this by explicitly "
             "setting --max-running-requests."
         )
-    if settings["enable_mixed_chunk"]:
+    mixes = release(version) >= (0, 5, 19) and algorithm in _MIXING
+    if settings["enable_mixed_chunk"] and not mixes:
         settings["enable_mixed_chunk"] = False
         warnings.append(
             f"Mixed chunked prefill is disabled: {algorithm} speculative decoding does not support it."

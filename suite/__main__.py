@@ -12,6 +12,7 @@ from suite.cli import gate as cli_gate
 from suite.cli import known_good as cli_known_good
 from suite.cli import load as cli_load
 from suite.cli import probe as cli_probe
+from suite.cli import rehearse as cli_rehearse
 from suite.config import ConfigError
 from suite.foreign import printable
 from suite.gate.errors import GateError
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     cli_gate.add_parsers(commands)
     cli_known_good.add_parser(commands)
     cli_probe.add_parsers(commands)
+    cli_rehearse.add_parser(commands)
     return whole
 
 

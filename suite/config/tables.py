@@ -214,6 +214,8 @@ class Target(_Table):
     often, in a token, greedy answers with and without MTP may part. ``backends`` lists values to try of a flag;
     each makes an arm ``FLAG.VALUE`` out of ``mtp-on``. ``known`` are scenarios (functions, without ``test_``) that
     are known to fail here, with the reason; one that passes after all fails the run until its line is deleted.
+    ``cards`` are what a rehearsal pretends where the host cannot be asked (``rtx-pro-6000x8``), ``checkpoint_config``
+    a folder here with the model's config files, where ``model`` is a path elsewhere.
     ``tolerate`` names reasons of invalidity that this target is known for and that do not count here; ``like``
     another target whose table this one changes.
     """
@@ -231,6 +233,8 @@ class Target(_Table):
     bind: str = "127.0.0.1"
     gpus: int = Field(default=0, ge=0)
     start_estimate_s: float = Field(default=30.0, ge=0)
+    cards: str = ""
+    checkpoint_config: str = ""
     nvidia_smi: str = "nvidia-smi"
     acceptance_floor: float = Field(default=1.2, ge=1.0)
     speedup_floor: float = Field(default=1.05, ge=0)

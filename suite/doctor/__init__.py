@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from suite import config
 from suite.doctor.arms import arms
 from suite.doctor.line import Line, Status
 from suite.doctor.machine import gpus, processor
+from suite.doctor.rehearsed import elsewhere
 from suite.doctor.software import checkpoint, port, server, sglang
 from suite.hosts import HostError, open_host
 from suite.servers.errors import ServerError
@@ -16,24 +18,27 @@ from suite.sglang.errors import ProbeError
 
 __all__ = ["Line", "Status", "examine"]
 
-_LOOKS: tuple[Callable[[Runtime], Iterator[Line]], ...] = (
-    server,
-    port,
-    sglang,
-    checkpoint,
-    arms,
-    gpus,
-    processor,
-)
-"""In the order in which a launch would need them."""
+Look = Callable[[Runtime], Iterator[Line]]
+_LOOKS: dict[str, Look] = {"server": server, "port": port, "sglang": sglang, "checkpoint": checkpoint}
+_THEN: dict[str, Look] = {"gpus": gpus, "processor": processor}
+"""In the order in which a launch would need them; the arms stand between."""
 
 
-def examine(suite: config.Suite, target: config.Target) -> Iterator[Line]:
-    """Look at everything; each line as soon as it is known, and never an exception for what is found."""
+def examine(suite: config.Suite, target: config.Target, builds: Sequence[str] = ()) -> Iterator[Line]:
+    """Look at everything; each line as soon as it is known, and never an exception for what is found.
+
+    ``builds`` are interpreters here or releases that resolve the arms where the target's own host cannot be asked.
+    """
     try:
         host = open_host(suite.host(target.host))
     except HostError as error:
-        yield Line("problem", "host", str(error))
+        todo = (
+            ""
+            if builds
+            else f"rehearse its arms here: python -m suite rehearse --target {target.name} --build 0.5.23"
+        )
+        yield Line("problem", "host", str(error), todo)
+        yield from elsewhere(suite, target, builds)
         return
     with host:
         yield Line("ok", "host", "this machine" if host.is_local else f"{host.name} can be reached")
@@ -41,9 +46,11 @@ def examine(suite: config.Suite, target: config.Target) -> Iterator[Line]:
             runtime = runtime_of(suite, target, host)
         except (ServerError, HostError) as error:
             yield Line("problem", target.launch.kind, str(error))
+            yield from elsewhere(suite, target, builds)
             return
-        for look in _LOOKS:
+        of_arms: Look = partial(arms, directory=suite.path.resolve().parent)
+        for name, look in {**_LOOKS, "arms": of_arms, **_THEN}.items():
             try:
                 yield from look(runtime)
             except (ProbeError, HostError) as error:
-                yield Line("problem", look.__name__, str(error))
+                yield Line("problem", name, str(error))

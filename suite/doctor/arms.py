@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from suite.doctor.line import Line
-from suite.hosts import HostError
+from suite.doctor.rehearsed import rehearsed
 from suite.probes.installation import CannotResolve, Refused, Resolved, resolve_all
+from suite.rehearsal.builds import Build
+from suite.rehearsal.rehearse import asks, by_variables
 from suite.servers.runtimes import Runtime
-from suite.sglang import speculation_sources
 from suite.sglang.flags import Flags, history_of
 
 Outcome = Resolved | Refused | CannotResolve
 
 
-def arms(runtime: Runtime) -> Iterator[Line]:
-    """One line for the arms that resolve alike and as asked, one for each that does not."""
+def arms(runtime: Runtime, directory: Path) -> Iterator[Line]:
+    """One line for the arms that resolve alike and as asked, one for each that does not.
+
+    Those that cannot be resolved on this machine are rehearsed on pretended cards, with config files that may lie in
+    ``directory``, that of ``suite.toml``.
+    """
     alike: dict[str, list[str]] = {}
+    unresolved: dict[str, str] = {}
     for name, flags, outcome in _resolved(runtime):
+        if isinstance(outcome, CannotResolve) and not runtime.simulated:
+            unresolved[name] = outcome.reason
+            continue
         line = _line(runtime, name, flags, outcome)
         if line.status == "ok":
             alike.setdefault(line.said, []).append(name)
@@ -25,14 +35,14 @@ def arms(runtime: Runtime) -> Iterator[Line]:
             yield line
     for said, names in alike.items():
         yield Line("ok", "arms", f"{said}: {', '.join(names)}")
+    if unresolved:
+        why = "; ".join(dict.fromkeys(unresolved.values()))
+        yield from rehearsed(directory, runtime.target, Build("here", runtime), list(unresolved), why)
 
 
 def _resolved(runtime: Runtime) -> Iterator[tuple[str, Flags, Outcome]]:
     """Each arm with what it resolves to; arms with the same variables share one interpreter."""
-    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for name, arm in runtime.target.arms.items():
-        groups.setdefault(tuple(sorted(runtime.env(arm).items())), []).append(name)
-    for variables, names in groups.items():
+    for variables, names in by_variables(runtime, runtime.target.arms).items():
         python = runtime.python(dict(variables))
         if runtime.attached or python is None:
             return
@@ -50,22 +60,9 @@ def _line(runtime: Runtime, name: str, flags: Flags, outcome: Outcome) -> Line:
         accepted = "its flags are accepted, but it is " if outcome.accepted else ""
         said = f"{accepted}not resolved without a launch: {outcome.reason}"
         return Line("warning", what, said, "only a launch can tell what comes of it")
-    asked = _asks(runtime, flags)
+    asked = asks(runtime, flags)
     if asked is not outcome.speculation.on:
         said = f"would run with {outcome.speculation}, although it was {'' if asked else 'not '}asked for"
         todo = "look for what changes it: the lines source, plugins and environment above"
         return Line("problem", what, said, todo)
     return Line("ok", what, str(outcome.speculation))
-
-
-def _asks(runtime: Runtime, flags: Flags) -> bool:
-    """Does a flag ask for speculation, or a line of the ``--config`` file?"""
-    if speculation_sources.asked_by(flags) is not None:
-        return True
-    if "config" not in flags:
-        return False
-    try:
-        text = runtime.host.read_text(runtime.path(str(flags["config"])))
-    except HostError:
-        return False
-    return speculation_sources.in_file(text) is not None

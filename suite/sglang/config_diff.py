@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from suite.sglang import names
@@ -45,10 +45,15 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[A
     shared = before.keys() & after.keys()
     if ("code" in before) == ("code" in after):
         shared |= {name for name in before.keys() | after.keys() if name.startswith("env.")}
-    names = sorted(shared, key=_rank)
+    names = ranked(shared)
     return {
         name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
     }
+
+
+def ranked(settings: Iterable[str]) -> list[str]:
+    """Names of settings, most telling first."""
+    return sorted(settings, key=_rank)
 
 
 def told(changes: Mapping[str, tuple[Any, Any]], shown: int | None = None) -> str:

@@ -68,7 +68,9 @@ def test_side_effects_of_speculation() -> None:
     assert off.settings["max_running_requests"] is None
     assert on.settings["max_running_requests"] == on.limits.running == 48
     assert off.settings["enable_mixed_chunk"]
-    assert not on.settings["enable_mixed_chunk"]
+    assert on.settings["enable_mixed_chunk"], "EAGLE and mixed chunks go together from 0.5.19 on"
+    older = _resolved("--enable-mixed-chunk --speculative-algorithm NEXTN --sglang-version 0.5.16")
+    assert not older.settings["enable_mixed_chunk"]
     assert on.limits.kv_tokens < off.limits.kv_tokens
     assert any("reset to 48" in warning for warning in on.warnings)
     pinned = _resolved("--speculative-algorithm NEXTN --max-running-requests 64")

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,7 +78,8 @@ def resolved(argv: list[str]) -> Outcome:
             args.resolve_once()
         return {"stage": "done", "settings": _settings(args)}
     except BaseException as error:
-        return {"stage": "resolve", "error": _said(error)}
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        return {"stage": "resolve", "error": _said(error), "by": _raiser(error), "missing": missing}
 
 
 def simulated(argv: list[str]) -> Outcome:
@@ -150,4 +152,15 @@ def _plain(value: Any) -> Any:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".strip()[:1000]
+    """Its kind and its words; where it has none (a bare assert), the place in the source that raised it."""
+    words = str(error).strip() or _raiser(error)
+    return f"{type(error).__name__}: {words}"[:1000]
+
+
+def _raiser(error: BaseException) -> str:
+    """File and line that raised it, from the package on: ``sglang/srt/arg_groups/moe_hook.py:12``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    last = frames[-1]
+    return f"{last.filename.rpartition('site-packages/')[2]}:{last.lineno}: {last.line or ''}".rstrip(": ")

@@ -1,0 +1,129 @@
+"""``python -m suite rehearse``: what genuine SGLang would make of a target's arms, without its cards."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from suite import config
+from suite.rehearsal import builds, environments, recorded
+from suite.rehearsal.answers import Rehearsal
+from suite.rehearsal.cards import known
+from suite.rehearsal.preview import Preview, preview, used_flags
+from suite.rehearsal.rehearse import cards_for, rehearse
+from suite.rehearsal.told import told
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``rehearse`` to the suite's commands."""
+    text = "what SGLang itself resolves a target's arms to, on cards that need not be here"
+    parser = subparsers.add_parser(
+        "rehearse",
+        help=text,
+        description=f"{text}; no launch, no weights. Status 1: an arm would be refused, or is not on or off as it means; "
+        "8: not decided here",
+    )
+    parser.add_argument(
+        "--target", metavar="NAME", help="a target of suite.toml (default: its default_target)"
+    )
+    parser.add_argument(
+        "--cards",
+        metavar="NAMExCOUNT",
+        help=f"what is pretended: {', '.join(known())}; none for the machine as it is (default: the host's own, or the "
+        "target's cards)",
+    )
+    parser.add_argument(
+        "--build",
+        action="append",
+        default=[],
+        metavar="BUILD",
+        help="an interpreter here, or a release (0.5.23), which is installed; may be repeated: the upgrade from each to the "
+        "next is told (default: the target's own)",
+    )
+    parser.add_argument(
+        "--newest", action="store_true", help="the newest release of the index, where no --build is named"
+    )
+    parser.add_argument("--arm", action="append", metavar="ARM", help="only this arm (may be repeated)")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help=f"keep releases' answers below {recorded.FOLDER}/, and compare with the release before",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rehearse, print what came of it, and say by the status whether an arm would fail."""
+    suite = config.load(arguments.suite_config)
+    target, directory = suite.target(arguments.target), suite.path.resolve().parent
+    named = arguments.build or ([environments.newest()] if arguments.newest else [])
+    used = used_flags(target.arm_flags(arm) for arm in target.arms.values())
+    made: list[Rehearsal] = []
+    with builds.opened(suite, target, named, _say) as opened:
+        for build in opened:
+            cards = cards_for(target, build.runtime, arguments.cards)
+            made.append(rehearse(directory, target, build, cards, arguments.arm))
+            if not arguments.json:
+                print("\n".join(told(made[-1], heading=len(made) == 1)), flush=True)
+    previews = [preview(old, new, used) for old, new in pairwise(made)]
+    if arguments.record:
+        previews = [*_recorded(directory / recorded.FOLDER, made, used), *previews]
+    if arguments.json:
+        print(msgspec.json.encode({"rehearsals": made, "previews": previews}).decode())
+    else:
+        for each in previews:
+            _print(each)
+    return _status(made)
+
+
+def _status(made: Sequence[Rehearsal]) -> int:
+    statuses = [rehearsal.status for rehearsal in made]
+    return 1 if 1 in statuses else max(statuses, default=0)
+
+
+def _recorded(folder: Path, made: Sequence[Rehearsal], used: list[str]) -> list[Preview]:
+    """Keep the answers of releases; the upgrade from the last recorded release to each."""
+    found = []
+    for rehearsal in made:
+        if not environments.is_release(rehearsal.build):
+            _say(f"{rehearsal.build} is no release: its answers are not recorded")
+            continue
+        before = recorded.last_before(folder, rehearsal.target, rehearsal.build)
+        if before is not None and before.build not in {other.build for other in made}:
+            found.append(preview(before, rehearsal, used))
+        path = recorded.place(folder, rehearsal.target, rehearsal.build)
+        if path.exists():
+            _say(_beside(recorded.read(path), rehearsal, path))
+        recorded.write(rehearsal, path)
+    return found
+
+
+def _beside(old: Rehearsal, new: Rehearsal, path: Path) -> str:
+    """Does a release still answer as it was recorded? It should: another answer means other arms, cards or packages."""
+    shared = [arm for arm in new.arms if arm in old.arms]
+    other = [arm for arm in shared if not recorded.same(old.arms[arm], new.arms[arm])]
+    if not other:
+        return f"{path.name}: as recorded, {len(shared)} arms"
+    lines = preview(old, new).lines()
+    return f"{path.name}: recorded anew; other answers for {', '.join(other)}: {'; '.join(lines[:6])}"
+
+
+def _print(each: Preview) -> None:
+    print(f"\nFrom SGLang {each.old} to {each.new}, for these command lines:")
+    for line in each.lines():
+        print(f"  {line}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

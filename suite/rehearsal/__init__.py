@@ -1,0 +1,1 @@
+"""What genuine SGLang answers for cards that are not here: its own resolution, pretended cards, no launch."""
