@@ -108,12 +108,14 @@ def _session(
 def _derive(rounds: Array, layout: Layout, rng: np.random.Generator) -> Array:
     """Columns that are not measurements of their own: copies, the ratio of two arms, acceptance from counts."""
     first: dict[tuple[str, str, str], int] = {}
+    ratios = 0
     for i, column in enumerate(layout.columns):
         if column.kind == "count":
             rounds[..., i, :] += _acceptance(rounds[..., i, :].shape, rng)
         elif column.kind == "ratio":
-            off, on = (next(j for j in layout.speakers("decode") if layout.arm[j] == a) for a in (0, 1))
+            off, on = ([j for j in layout.speakers("decode") if layout.arm[j] == a][ratios] for a in (0, 1))
             rounds[..., i, :] = rounds[..., on, :] - rounds[..., off, :]
+            ratios += 1
         else:
             source = first.setdefault((column.question, column.arm, column.kind), i)
             rounds[..., i, :] = rounds[..., source, :]

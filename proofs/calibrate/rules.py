@@ -41,10 +41,10 @@ Rule: TypeAlias = Callable[[Campaigns, Layout], Outcome]
 def our_decision(campaigns: Campaigns, layout: Layout, share: float = 1.0) -> Decision:
     """What the gate itself computes on these campaigns."""
     base, new = campaigns.launch_values()
-    return decide(base, new, layout, share=share, rounds=_rounds(campaigns))
+    return decide(base, new, layout, share=share, rounds=round_noise(campaigns))
 
 
-def _rounds(campaigns: Campaigns) -> RoundNoise:
+def round_noise(campaigns: Campaigns) -> RoundNoise:
     """As the gate has it: what rounds say of a launch's value."""
     r = campaigns.new.shape[-1]
     return RoundNoise(
@@ -62,7 +62,7 @@ def ours(campaigns: Campaigns, layout: Layout) -> Outcome:
 def ours_with_looks(campaigns: Campaigns, layout: Layout, looks: tuple[int, ...] = (3, 6, 9)) -> Outcome:
     """Looks after 3, 6 and 9 launches; a verdict once given stays, and only undecided runs go on."""
     base, new = campaigns.launch_values()
-    rounds = _rounds(campaigns)
+    rounds = round_noise(campaigns)
     shape = (new.shape[0], new.shape[2])
     words = {name: np.zeros(shape, dtype=bool) for name in ("regression", "improvement", "passed")}
     open_, spent = np.ones(shape, dtype=bool), np.zeros(shape[0])

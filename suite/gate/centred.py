@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.gate.layout import Layout
+from suite.gate.neighbours import about_one_step
 from suite.gate.shrink import Array, Shrunk, mean, median, squeeze
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -61,8 +62,9 @@ class Centred:
     """Changes against the baseline. All are (N, G) unless said otherwise.
 
     change: new mean minus the level of the current generation; session: (N, S, G), each session minus the level of
-    its generation; sessions: of the current generation; session_df: degrees of freedom of the spread between
-    sessions, over all generations; launches: new ones; inverse_launches: mean of 1 / launches of a baseline session;
+    its generation; path: the same minus the level of all; sessions: of the current generation; session_df: degrees of
+    freedom of the spread between sessions, over all generations; across: it is learned across neighbouring builds,
+    because too few sessions are of one build; launches: new ones; inverse_launches: mean of 1 / launches of a baseline session;
     within: variance between launches of one session, of a column minus its controls; within_df: what the
     baseline (`base`) and the whole data say of it, before shrinking; 0: it is a stated one. round_base,
     round_new: variance of a launch's value as its rounds tell it, NaN where they do not.
@@ -71,8 +73,10 @@ class Centred:
     layout: Layout
     change: Array
     session: Array
+    path: Array
     sessions: Array
     session_df: Array
+    across: Flags
     launches: Array
     inverse_launches: Array
     within: Shrunk
@@ -89,6 +93,23 @@ class Centred:
     def relative_session(self) -> Array:
         """The same for each baseline session, (N, S, G)."""
         return self.session - shift_of_controls(self.session, self.layout)
+
+    @cached_property
+    def session_squares(self) -> Array:
+        """Sum of squares of sessions, (N, G): over `session_df` it is their variance."""
+        return self._squares(self.session, self.path)
+
+    @cached_property
+    def relative_squares(self) -> Array:
+        """The same of sessions minus what their controls moved by."""
+        path = self.path - shift_of_controls(self.path, self.layout)
+        return self._squares(self.relative_session, path)
+
+    def _squares(self, session: Array, path: Array) -> Array:
+        of_one_build = np.nansum(session**2, axis=1)
+        if not self.across.any():
+            return of_one_build
+        return np.where(self.across, about_one_step(path).total, of_one_build)
 
     @property
     def many(self) -> Flags:
@@ -160,7 +181,10 @@ def centre(
     levels = _levels(means, generation)
     launches_of = np.sum(~np.isnan(base), axis=2)
     there = launches_of > 0
-    session_df = there.sum(axis=1) - levels.number
+    session_df = (there.sum(axis=1) - levels.number).astype(float)
+    path = means - mean(means, 1)[:, None]
+    across = (session_df < 2) & (levels.number > 1) & (about_one_step(path).df >= 2)
+    session_df = np.where(across, about_one_step(path).df, session_df)
     there = there & (generation == generation.max(axis=0))
     sessions = np.sum(there, axis=1).astype(float)
     inverse = np.where(there, 1 / np.maximum(launches_of, 1), 0.0).sum(axis=1) / np.maximum(sessions, 1)
@@ -176,6 +200,8 @@ def centre(
         layout=layout,
         change=np.where(nothing, np.nan, mean(new, 1) - levels.current),
         session=means - levels.of_session,
+        path=path,
+        across=across & ~nothing,
         sessions=np.where(nothing, 1.0, sessions),
         session_df=np.where(nothing, 0.0, session_df),
         launches=np.where(nothing, 1.0, launches),
@@ -266,9 +292,9 @@ def shrink_in_families(layout: Layout, variance: Array, df: Array, cap: float, u
     The full cap is deserved by ten columns that are no copies of each other; three deserve a sixth of it, because
     columns of one run share their controls and are not independent.
     """
-    whole = Shrunk(variance, df)
+    whole = Shrunk(variance / layout.cost, df)
     for family in layout.families():
-        speak = family & layout.speaks
+        speak = family & layout.teaches
         breadth = float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
         whole = squeeze(*whole, cap=cap * breadth, fit=use & speak, use=use & family)
-    return whole
+    return Shrunk(whole.variance * layout.cost, whole.df)

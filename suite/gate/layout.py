@@ -101,8 +101,17 @@ class Layout:
         return np.flatnonzero(self.speaks & np.array([c.kind in kinds for c in self.columns]))
 
     def families(self) -> list[NDArray[np.bool_]]:
-        """Columns whose variances are alike enough to learn from each other: machine speed, counts, ratios."""
-        return [mask for mask in (self.machine, ~self.machine & ~self.ratio, self.ratio) if mask.any()]
+        """Columns whose variances, in units of their cost, are alike enough to learn from each other.
+
+        A ratio of two arms is made of two speeds and learns from them; counts learn from counts.
+        """
+        speeds = self.machine | self.ratio if self.machine.any() else self.ratio
+        return [mask for mask in (speeds, ~self.machine & ~self.ratio) if mask.any()]
+
+    @property
+    def teaches(self) -> NDArray[np.bool_]:
+        """Columns that others learn a variance from: one a series and kind, and no ratios of what already speaks."""
+        return self.speaks & ~self.ratio if self.machine.any() else self.speaks
 
     def kinds_in_several_arms(self) -> list[Kind]:
         """Kinds of which two arms or more have a speaker: a shift of those can be told to be common."""

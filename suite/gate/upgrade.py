@@ -76,13 +76,15 @@ def compare_builds(values: Array, builds: Sequence[str], layout: Layout, *, shar
 
 
 def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
+    parts = np.where(layout.ratio, 2.0, 1.0)  # a ratio has the noise of two arms
+    variance = variance / parts
     for family in layout.families():
-        speak = family & layout.speaks
+        speak = family & layout.teaches
         cap = CAP * float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
         variance, df = squeeze(
             variance, df, cap=cap, fit=speak & (variance > FLOOR**2), use=family & (variance > 0)
         )
-    return variance, df
+    return variance * parts, df
 
 
 def _conclude(change: Array, se: Array, df: Array, layout: Layout, alpha: float) -> Comparison:

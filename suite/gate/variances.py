@@ -17,6 +17,7 @@ from suite.gate.centred import (
     squares,
 )
 from suite.gate.layout import MACHINE_KINDS, Layout
+from suite.gate.neighbours import about_one_step
 from suite.gate.shrink import Array, mean, median, satterthwaite
 from suite.gate.spread import Spread
 
@@ -64,7 +65,7 @@ def _with_unrest(usual: Spread, more: Array, data: Centred) -> Spread:
 def _learned(data: Centred) -> Spread:
     """Variance of session means (launches included) about their level, shrunk, never negligible."""
     df = np.maximum(data.session_df, 1)
-    variance = np.nansum(data.relative_session**2, axis=1) / df
+    variance = data.relative_squares / df
     layout = data.layout
     negligible = layout.cost * FLOOR**2
     # without controls all columns share the session's effect: many of them know no more of it than one
@@ -135,12 +136,17 @@ def _yardstick_df(layout: Layout) -> Array:
 
 def raw_spread(data: Centred, relative: Spread) -> Spread:
     """Of the change itself, nothing removed: what the value moved by between the sessions recorded."""
-    variance = np.nansum(data.session**2, axis=1) / np.maximum(data.session_df, 1)
+    variance = data.session_squares / np.maximum(data.session_df, 1)
     spare = data.spare * data.own_within
-    learned = np.maximum(np.maximum(variance, FLOOR**2) * data.grow - spare, data.launch_floor)
+    learned, floor = np.maximum(variance, FLOOR**2) * data.grow - spare, data.launch_floor
+    # a spread of few sessions below what launches alone explain: then launches tell, and they are many
+    learned_df = np.where(learned < floor, np.maximum(data.session_df, data.within.df), data.session_df)
     stated = (OWN_PRIOR**2 + COMMON_PRIOR**2) * data.grow + data.own_within * data.launch_share
     follows = data.layout.machine
-    machine = np.where(data.many, learned, stated), np.where(data.many, data.session_df, PRIOR_DF)
+    machine = (
+        np.where(data.many, np.maximum(learned, floor), stated),
+        np.where(data.many, learned_df, PRIOR_DF),
+    )
     usual = _with_unrest(Spread(*machine), data.unrest, data)
     return Spread(
         np.where(follows, usual.variance, relative.variance), np.where(follows, usual.df, relative.df)
@@ -199,6 +205,11 @@ def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array,
     grow = 1 + 1 / data.sessions[:, speakers].min(axis=1)
     df = data.session_df[:, speakers].max(axis=1)
     spread = np.nansum((history - mean(history, 1)[:, None]) ** 2, axis=1)
+    across = data.across[:, speakers].any(axis=1)
+    if across.any():
+        voices = [median(data.path[:, :, own], -1) for own in arms]
+        neighbours = about_one_step(median(np.stack(voices, axis=-1), -1)[..., None])
+        spread = np.where(across, neighbours.total[:, 0], spread)
     share = _median_cost(len(arms)) * float(np.mean([_median_cost(len(own)) for own in arms]))
     floor = share * mean(data.launch_floor[:, speakers], -1)
     unrest = share * mean(data.unrest[:, speakers], -1)
