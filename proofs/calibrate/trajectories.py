@@ -184,7 +184,7 @@ def measure_builds(cell: Trajectories) -> BuildFigures:
     rng = np.random.default_rng(cell.seed)
     tally: dict[tuple[str, object], list[float]] = {}
 
-    def add(what: str, values: NDArray[np.bool_] | Array, at: object = None) -> None:
+    def add(what: str, values: object, at: object = None) -> None:
         tally.setdefault((what, at), []).extend(np.asarray(values, dtype=float).ravel().tolist())
 
     for start in range(0, cell.n, BATCH):
@@ -225,7 +225,7 @@ def holds(decision: Decision, truth: Array) -> NDArray[np.bool_]:
         Spread(decision.raw_se**2, decision.raw_df), Spread(decision.accepted_se**2, decision.accepted_df)
     )
     off = np.abs(decision.change + decision.accepted - truth)
-    return np.asarray(off <= spread.bound(0.975))
+    return np.asarray(off <= spread.bound(0.975), dtype=bool)
 
 
 def _figures(tally: dict[tuple[str, object], list[float]]) -> BuildFigures:

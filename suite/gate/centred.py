@@ -106,10 +106,10 @@ class Centred:
         return self._squares(self.relative_session, path)
 
     def _squares(self, session: Array, path: Array) -> Array:
-        of_one_build = np.nansum(session**2, axis=1)
+        of_one_build = np.asarray(np.nansum(session**2, axis=1))
         if not self.across.any():
             return of_one_build
-        return np.where(self.across, about_one_step(path).total, of_one_build)
+        return np.asarray(np.where(self.across, about_one_step(path).total, of_one_build))
 
     @property
     def many(self) -> Flags:
