@@ -98,15 +98,7 @@ def _rules(arguments: argparse.Namespace, target: str) -> Rules:
     if not arguments.suite_config.exists():
         return Rules()
     known = config.load(arguments.suite_config).targets.get(target)
-    if known is None:
-        return Rules()
-    return Rules(
-        metrics={name: change.model_dump(exclude_none=True) for name, change in known.gate.metrics.items()},
-        arms={
-            arm: {name: change.model_dump(exclude_none=True) for name, change in changes.items()}
-            for arm, changes in known.gate.arms.items()
-        },
-    )
+    return Rules() if known is None else Rules.of_target(known)
 
 
 def run_judge(arguments: argparse.Namespace) -> int:

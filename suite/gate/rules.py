@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from suite.config import Target
 from suite.gate.errors import GateError
 from suite.metrics.registry import MARGIN, METRICS, Better, Kind, near
 
@@ -62,6 +63,18 @@ class Rules:
                 self._of_arm[arm, name] = rule
                 if "gated" in changes:
                     self._off_in_arm[arm, name] = changes["gated"] is False
+
+    @classmethod
+    def of_target(cls, target: Target) -> Rules:
+        """The rules of a target: the registry's, changed as its ``gate`` table says."""
+        gate = target.gate
+        return cls(
+            metrics={name: change.model_dump(exclude_none=True) for name, change in gate.metrics.items()},
+            arms={
+                arm: {name: change.model_dump(exclude_none=True) for name, change in changes.items()}
+                for arm, changes in gate.arms.items()
+            },
+        )
 
     def of(self, metric: str, arm: str) -> MetricRule | None:
         """The rule for this metric in this arm; None for a metric that is not in the registry."""

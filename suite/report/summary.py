@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from suite.gate import Estimate, Key, Outcome, Series, Session, Verdict
+from suite.gate import Estimate, Judgement, Key, Outcome, Series, Session, Verdict
 from suite.gate.attribution import is_unmeasured
 from suite.gate.floor import NoiseFloor
 from suite.gate.verdicts import SEVERITY
@@ -16,7 +16,7 @@ from suite.session.judging import Judge, sentences
 from suite.session.plan import cost
 from suite.session.run import Run
 from suite.session.settings import Settings
-from suite.terminal.figures import columns, number, percent
+from suite.terminal.figures import columns, number, percent, signed
 
 TOLD = ("broken promise", "regression", "invalid", "inconclusive", "improvement")
 """Words that call for something: said in sentences under the table."""
@@ -26,8 +26,7 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
     """The run's sentence, the table of verdicts, what needs a person, their count, and where the files are."""
     judgement, session = judge.judgement(), judge.judged
     unmeasured = [verdict for verdict in judgement.verdicts.values() if is_unmeasured(verdict)]
-    gated = sorted(judgement.verdicts.items(), key=lambda pair: (SEVERITY.index(pair[1].word), pair[0]))
-    gated = [pair for pair in gated if pair[1] not in unmeasured]
+    gated = [pair for pair in by_severity(judgement) if pair[1] not in unmeasured]
     lines = table([_row(key, verdict, session) for key, verdict in gated]) if gated else []
     for word in TOLD:
         lines.extend(_told(word, [verdict for _, verdict in gated if verdict.word == word]))
@@ -45,6 +44,19 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
         *judgement.notes,
         *notes,
     ]
+
+
+def by_severity(judgement: Judgement) -> list[tuple[Key, Verdict]]:
+    """The verdicts, the gravest first."""
+    return sorted(judgement.verdicts.items(), key=lambda pair: (SEVERITY.index(pair[1].word), pair[0]))
+
+
+def of_two(judgement: Judgement, session: Session) -> list[str]:
+    """The table of a run beside another one: what was compared, the gravest first."""
+    rows = [
+        _row(key, verdict, session) for key, verdict in by_severity(judgement) if verdict.change is not None
+    ]
+    return table(rows) if rows else []
 
 
 def _broken(outcomes: Sequence[Outcome]) -> list[str]:
@@ -112,7 +124,7 @@ def _change(estimate: Estimate) -> str:
         return "-"
     if estimate.ci_low is None or estimate.ci_high is None:
         return percent(estimate.change)
-    return f"{percent(estimate.change)} ({100 * estimate.ci_low:+.1f}..{100 * estimate.ci_high:+.1f})"
+    return f"{percent(estimate.change)} ({signed(100 * estimate.ci_low)}..{signed(100 * estimate.ci_high)})"
 
 
 def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:

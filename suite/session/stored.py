@@ -30,14 +30,7 @@ class Stored:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.store = BaselineStore(settings.baselines, target=settings.target.name)
-        gate = settings.target.gate
-        self.rules = Rules(
-            metrics={name: change.model_dump(exclude_none=True) for name, change in gate.metrics.items()},
-            arms={
-                arm: {name: change.model_dump(exclude_none=True) for name, change in changes.items()}
-                for arm, changes in gate.arms.items()
-            },
-        )
+        self.rules = Rules.of_target(settings.target)
         self.notes: list[str] = []
         """What happened to the files, in sentences for the end of the run."""
         self.problems: list[str] = []

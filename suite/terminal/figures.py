@@ -20,7 +20,12 @@ def number(value: float | None, unit: str) -> str:
 
 def percent(change: float | None) -> str:
     """A relative change with its sign: 0.0123 is ``+1.2 %``."""
-    return "-" if change is None else f"{100 * change:+.1f} %"
+    return "-" if change is None else f"{signed(100 * change)} %"
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign; what rounds to nothing is +0, never -0."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def columns(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:

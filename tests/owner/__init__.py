@@ -1,0 +1,1 @@
+"""What the owner of a box does before and beside any gate."""
