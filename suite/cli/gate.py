@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from suite import config
@@ -22,8 +25,10 @@ from suite.gate import (
     save_run,
 )
 from suite.gate.baselines import BaselineSession
+from suite.gate.errors import MissingFile
 from suite.gate.history import History, creeps, has_change_points, steps
 from suite.gate.imports import FORMATS, read_results
+from suite.gate.recordable import recordable, refused
 from suite.gate.records import Launch
 from suite.gate.values import launch_log
 from suite.session import stored_runs
@@ -52,7 +57,7 @@ def _add_baseline(subparsers: Subparsers) -> None:
     one.add_argument("question")
     one.add_argument("arm", nargs="?")
     one = _command(actions, "promote", run_promote, "make a run the level that later runs are compared with")
-    one.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or its run.json")
+    one.add_argument("run", metavar="RUN", help="a run's directory, its run.json, or its id under results/")
     one.add_argument("--question", action="append", default=[], help="only this question (may be repeated)")
     one.add_argument(
         "--add", action="store_true", help="add a session to the level there is, if the build is the same"
@@ -186,11 +191,22 @@ def _levels(launches: Sequence[Launch]) -> dict[str, float]:
 
 def run_promote(arguments: argparse.Namespace) -> int:
     """Record a run as a new level (or, with --add, as one more session of the level there is)."""
-    session = load_run(arguments.run)
-    store = _store(arguments, arguments.target or session.target)
-    for done in store.record(session, promote=not arguments.add, only=arguments.question):
-        print(f"{done.text} ({done.path})")
-    return 0
+    stored = stored_runs.load(arguments.run).session
+    plan = msgspec.structs.replace(
+        stored.plan, accepted="promoted by a person"
+    )  # a loss may be the new level
+    session = msgspec.structs.replace(stored, plan=plan)
+    target = arguments.target or session.target
+    store = _store(arguments, target)
+    judgement = judge(session, store.sessions_for(session), _rules(arguments, target))
+    kept_out = refused(session, judgement)
+    for arm, why in kept_out.items():
+        print(f"nothing of {arm} is recorded: {why}", file=sys.stderr)
+    fit = recordable(session, judgement)
+    if fit.series:
+        for done in store.record(fit, promote=not arguments.add, only=arguments.question):
+            print(f"{done.text} ({done.path})")
+    return 1 if kept_out else 0
 
 
 def run_drop(arguments: argparse.Namespace) -> int:
@@ -225,8 +241,8 @@ def run_diff(arguments: argparse.Namespace) -> int:
 
 def _found(arguments: argparse.Namespace, name: str) -> dict[tuple[str, str], BaselineSession]:
     """The series of a run's directory, or of the sessions that one run recorded."""
-    if Path(name).exists():
-        run = load_run(Path(name))
+    with contextlib.suppress(MissingFile):
+        run = stored_runs.load(name).session
         return {
             (s.question, s.arm): BaselineSession(run.run_id, run.started_at, s.subject, s.launches)
             for s in run.series

@@ -6,10 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from suite import __main__ as command_line
 from suite.cli import gate as cli_gate
-from suite.gate import GateError, judge, save_run
+from suite.gate import BaselineStore, GateError, Invalid, judge, save_run
+from suite.gate.baselines import Found
 from tests.gate.sessions import QUESTION, recorded, session
 
 
@@ -95,3 +98,26 @@ def test_history_tells_creep(folder: Path, capsys: pytest.CaptureFixture[str]) -
     options = ["--history", str(folder / "history"), "--results", str(folder / "results")]
     assert run(folder, "history", *options) == 1 or "creep" in capsys.readouterr().out
     assert len((folder / "history" / "simulator.jsonl").read_text().splitlines()) == 2
+
+
+def test_promote_takes_nothing_of_an_arm_that_was_not_measured_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = session("bad")
+    late = [Invalid("client_saturated", "late by 150 ms")]
+    series = [
+        msgspec.structs.replace(
+            s, launches=[msgspec.structs.replace(one, invalid=late) for one in s.launches]
+        )
+        if s.arm == "mtp-off"
+        else s
+        for s in made.series
+    ]
+    made = msgspec.structs.replace(made, series=series)
+    (tmp_path / "results" / "bad").mkdir(parents=True)
+    save_run(tmp_path / "results" / "bad", made, judge(made, Found()))
+    assert command_line.main(["baseline", "promote", "bad"]) == 1  # by its id, as it is printed
+    assert "nothing of mtp-off is recorded" in capsys.readouterr().err
+    stored, _ = BaselineStore(tmp_path / "baselines", "simulator").all()
+    assert {(b.question, b.arm) for b in stored} == {("decode_throughput[c1]", "mtp-on")}
