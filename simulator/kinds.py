@@ -10,7 +10,7 @@ KINDS: tuple[Kind, ...] = ("code", "maths", "json", "prose", "multilingual")
 
 _JSON = re.compile(r"\bjson\b|\{\s*\"", re.IGNORECASE)
 _CODE = re.compile(
-    r"```|\bdef \w+\(|\b(?:python|javascript|typescript|rust|c\+\+|java|golang|sql|bash|code|function|class|method|"
+    r"```|\bdef \w+\(|\bc(?:\+\+|#)|\b(?:python|javascript|typescript|rust|java|kotlin|golang|ruby|sql|bash|code|function|class|method|"
     r"implement|refactor|unit tests?|algorithm|compiler|program|script|api)\b",
     re.IGNORECASE,
 )
@@ -25,9 +25,15 @@ _LANGUAGES = re.compile(
     re.IGNORECASE,
 )
 
+_FOREIGN = re.compile(
+    r"\b(?:und|eine|einen|nicht|het|een|voor|les|une|dans|los|una|para|che|della|uma|dos)\b", re.IGNORECASE
+)
+
 
 _TAG = re.compile(r"^\s*\[[^\]]*\]\s*")
 FOREIGN_SHARE = 0.01
+FOREIGN_WORDS = 4
+"""So many small words of other languages make a text foreign that has hardly any letters of its own."""
 
 
 def without_tag(text: str) -> str:
@@ -39,7 +45,7 @@ def kind_of(text: str) -> Kind:
     """The kind of answer a prompt asks for: the one most of whose features are there, prose if none is."""
     text = without_tag(text)[-4000:]
     foreign = sum(character.isalpha() and not character.isascii() for character in text)
-    if foreign > FOREIGN_SHARE * max(1, len(text)):
+    if foreign > FOREIGN_SHARE * max(1, len(text)) or len(_FOREIGN.findall(text)) >= FOREIGN_WORDS:
         return "multilingual"
     score: dict[Kind, int] = {
         "json": 2 * len(_JSON.findall(text)),

@@ -19,6 +19,8 @@ def shortcomings(line: Line, run: Run) -> list[str]:
         found.append(f"no table shows {line.finding!r}")
     if not line.must and run.status not in ((0, UNDECIDED) if line.also else (0,)):
         found.append(f"pytest ended with status {run.status}, although nothing may fail")
+    if line.unsaid and (match := re.search(line.unsaid, run.printed)):
+        found.append(f"it must not say {match[0]!r}")
     if line.must and run.status == 0:
         found.append("pytest ended with status 0")
     return found

@@ -47,6 +47,8 @@ class Line:
     target: str = "simulator"
     options: tuple[str, ...] = ()
     title: str = field(default="")
+    unsaid: str = ""
+    """What must not stand anywhere in what pytest printed."""
 
     @property
     def name(self) -> str:
@@ -75,6 +77,7 @@ REQUESTS = (
     *SPELLINGS,
     *MEASURING,
 )
+IMPROVED = r"\bimprovement\b"
 NO_VERDICT = ("error", REGRESSION, BROKEN)
 
 
@@ -109,6 +112,8 @@ LINES: tuple[Line, ...] = (
     Line("", kinds=(*CORE, "spellings", "prefill", "speedup", "steadiness", "startup", "steptime", "log")),
     Line("slow-decode=0.005", kinds=("decode", "speedup")),
     Line("acceptance-drop=0.005", kinds=("decode", "acceptance")),
+    Line("other-rounding", kinds=(*CORE, "speedup"), unsaid=IMPROVED),
+    Line("other-rounding=2", kinds=("decode", "acceptance", "speedup"), unsaid=IMPROVED),
     Line("recut-chunks"),
     Line("other-rounding"),
     # activation
@@ -187,6 +192,20 @@ LINES: tuple[Line, ...] = (
         (Says("acceptance_length", REGRESSION, r"acceptance length -1[0-4]\.\d %"),),
         MEASURING,
         sentence=r"fewer drafts are accepted",
+    ),
+    Line(
+        "draft-partial=0.04",
+        (Says("acceptance_length", REGRESSION, r"acceptance length -[2-6]\.\d %", "code"),),
+        MEASURING,
+        kinds=("activation", "lossless", "decode", "acceptance"),
+        title="draft-partial=0.04, hardly loaded worse",
+    ),
+    Line(
+        "other-rounding,draft-partial=0.08",
+        (Says("acceptance_length", REGRESSION, r"acceptance length -"),),
+        MEASURING,
+        kinds=("activation", "acceptance"),
+        title="another build with a partly loaded draft",
     ),
     Line(
         "acceptance-drop",

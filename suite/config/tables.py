@@ -158,7 +158,8 @@ class Sizes(_Table):
     """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place.
 
     ``scenarios`` are the kinds this budget holds. A size is a list where a scenario is put once for each value;
-    an empty list leaves those scenarios out.
+    an empty list leaves those scenarios out. Acceptance is asked of ``acceptance_prompts`` distinct prompts of each
+    kind once, ``acceptance_clients`` at a time; of long contexts as many as ``acceptance_context_tokens`` hold.
     """
 
     scenarios: list[ScenarioKind] = list(KINDS)
@@ -174,10 +175,22 @@ class Sizes(_Table):
     contexts: list[int] = [1024]
     kinds: list[str] = ["code", "maths", "prose"]
     temperatures: list[float] = [0.0]
+    acceptance_prompts: int = Field(default=256, ge=2)
+    acceptance_clients: int = Field(default=32, ge=1)
+    acceptance_context_tokens: int = Field(default=524_288, ge=1)
     canary_questions: int = Field(default=24, ge=4)
     lossless_prompts: int = Field(default=8, ge=1)
     steady_s: float = Field(default=60.0, gt=0)
     round_estimate_s: float = Field(default=15.0, gt=0)
+
+    def prompts_of(self, context: int | None = None) -> int:
+        """How many distinct prompts an acceptance question asks, of a kind or of a context of so many tokens.
+
+        Long ones are dear: as many as ``acceptance_context_tokens`` hold, at least four.
+        """
+        if context is None:
+            return self.acceptance_prompts
+        return min(self.acceptance_prompts, max(4, self.acceptance_context_tokens // context))
 
 
 class MetricChange(_Table):

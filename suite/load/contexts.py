@@ -1,105 +1,116 @@
-"""Long contexts of a chosen token length, built from the suite's own text and counted by the server, not guessed."""
+"""Long contexts of a chosen token length: documents made from parts, one a prompt, counted by the server, not guessed."""
 
 from __future__ import annotations
 
-import random
-import secrets
+import itertools
+import tomllib
+from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import cache
+from importlib import resources
+from random import Random
+from typing import Any
 
+from suite.load import making
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.play import play
 from suite.load.records import LoadError
 from suite.load.shapes import ClosedLoop
 from suite.load.workloads import Prompt, Workload
 
-_WHO = (
-    "the harbour master",
-    "a young surveyor",
-    "our cook",
-    "the schoolteacher",
-    "a visiting botanist",
-    "the ferryman",
-)
-_DID = (
-    "measured",
-    "sketched",
-    "repaired",
-    "described",
-    "counted",
-    "weighed",
-    "forgot",
-    "found again",
-    "compared",
-)
-_WHAT = (
-    "the lower bridge",
-    "seven kinds of moss",
-    "a cracked bell",
-    "the rain gauge",
-    "an unsigned letter",
-    "two crates of lamps",
-    "the northern path",
-    "a flock of geese",
-    "the old water clock",
-    "last year's figures",
-)
-_WHERE = (
-    "by the mill",
-    "above the tree line",
-    "in the archive",
-    "near the ford",
-    "behind the chapel",
-    "at the quay",
-)
-_WHEN = (
-    "before dawn",
-    "at noon",
-    "in heavy rain",
-    "after the market",
-    "on the third day",
-    "when the wind turned",
-)
-_ASK = (
-    "\n\nThe above are the field notes of one season. Write a long, detailed account of the season in your own words, "
-    "month by month, naming people and places, and end with what remains unexplained."
-)
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+PARAGRAPH = 6
+"""Sentences of an entry; after three entries all sentences of a document have been there."""
+EVERY = 3
+_COUNTING = 500_000
+"""From this number on are documents that are only counted, so that none that is played is in a prefix cache by then."""
 
 
 def of_tokens(
     endpoint: Endpoint, tokens: int, prompts: int = 8, tolerance: float = 0.01, seed: int = 0
 ) -> Workload:
-    """`prompts` different prompts of `tokens` prompt tokens each, within `tolerance`, as `endpoint` itself counts.
+    """`prompts` different prompts of `tokens` prompt tokens each, as `endpoint` itself counts.
 
-    Every size tried is asked of the server with one output token, and `usage.prompt_tokens` is believed. The prompts
-    differ from their first words on, from one another and from those that were counted: none is in a prefix cache. Raises LoadError if the server refuses (context too short) or cannot be hit.
+    Every size tried is asked of the server with one output token, and `usage.prompt_tokens` is believed; the size found
+    is within `tolerance`. One document is counted: all have as many characters, so that their tokens differ by one or
+    two per cent. Each is another document from its first words on, the same for every server. Raises LoadError if the
+    server refuses (context too short) or cannot be hit.
     """
-    made = []
-    chars = (
-        tokens  # no tokenizer needs more tokens than characters of English: the first count fits any context
-    )
-    for number in range(prompts):
-        prompt, chars = _fit(endpoint, tokens, chars, tolerance, seed * 1_000_003 + number)
-        made.append(prompt)
-    return Workload(f"long-{tokens}", tuple(made))
+    chars = _fitting(endpoint, tokens, tolerance, seed * 1_000_003)
+    made = tuple(_prompt(chars, seed * 1_000_003 + number) for number in range(prompts))
+    return Workload(f"long-{tokens}", made)
 
 
-def text(chars: int, seed: int, notebook: int) -> str:
-    """`chars` characters of field notes, the same for the same seed; `notebook` (six digits) makes the start differ."""
-    chance = random.Random(seed)
-    parts, length = [f"{notebook:06d} is the notebook."], 23
-    while length < chars:
-        who, did, what = chance.choice(_WHO), chance.choice(_DID), chance.choice(_WHAT)
-        sentence = f" Entry {chance.randrange(1000)}: {chance.choice(_WHEN)} {who} {did} {what} {chance.choice(_WHERE)}."
-        parts.append(sentence)
-        length += len(sentence)
+def text(chars: int, seed: int) -> str:
+    """The first `chars` characters of document number `seed`; two documents differ from their title on."""
+    parts, length = [], 0
+    for part in _document(seed):
+        parts.append(part)
+        length += len(part)
+        if length >= chars:
+            break
     return "".join(parts)[:chars]
 
 
-def _fit(endpoint: Endpoint, tokens: int, chars: int, tolerance: float, seed: int) -> tuple[Prompt, int]:
-    """A prompt of the wanted length and its characters, found by scaling to what the server counted."""
-    for _ in range(8):
-        counted = _count(endpoint, _prompt(chars, seed, secrets.randbelow(500_000)))
+def _document(seed: int) -> Iterator[str]:
+    """A document without end: its title, then dated entries; no sentence comes again before all others of its kind did."""
+    chance, kind = Random(seed), _kind(seed)
+    parts: dict[str, list[str]] = _parts()["parts"]
+    day = date(1901, 1, 1) + timedelta(days=chance.randrange(365))
+    known = {"home": chance.choice(parts["town"])}
+
+    def filled(template: str) -> str:
+        return making.filled(template, lambda slot: known.get(slot) or chance.choice(parts[slot]))
+
+    yield f"No. {_shelf(seed):06d}. {filled(kind['title'])}"
+    for count in itertools.count(1):
+        if count % EVERY == 1:
+            left = chance.sample(kind["sentences"], len(kind["sentences"]))
+        known |= {"count": str(count), "day": str(day.day), "month": MONTHS[day.month - 1]}
+        taken, left = left[:PARAGRAPH], left[PARAGRAPH:]
+        yield f"\n\n{filled(kind['heading'])} {' '.join(map(filled, taken))}"
+        day += timedelta(days=kind.get("days") or chance.randint(1, 3))
+
+
+def _shelf(seed: int) -> int:
+    """Six digits, in no order that shows: neighbours differ from the first one on, and no two of 10^6 are alike."""
+    return seed * 654_321 % 1_000_000
+
+
+@cache
+def _parts() -> dict[str, Any]:
+    return tomllib.loads(
+        resources.files("suite.load").joinpath("prompts", "contexts.toml").read_text(encoding="utf-8")
+    )
+
+
+def _kind(seed: int) -> dict[str, Any]:
+    documents: list[dict[str, Any]] = _parts()["document"]
+    return documents[seed % len(documents)]
+
+
+def _fitting(endpoint: Endpoint, tokens: int, tolerance: float, seed: int) -> int:
+    """The characters of a document that makes a prompt of the wanted length, found by scaling to what the server counted."""
+    chars = (
+        tokens  # no tokenizer needs more tokens than characters of English: the first count fits any context
+    )
+    for number in range(8):
+        counted = _count(endpoint, _prompt(chars, seed + _COUNTING + 6 * number))
         if abs(counted - tokens) <= max(1, tolerance * tokens):
-            return _prompt(chars, seed, 500_000 + seed % 500_000), chars
+            return chars
         chars = max(1, chars + round((tokens - counted) * chars / counted))
     raise LoadError(
         f"no prompt of {tokens} tokens could be made: the nearest has {counted}; the chat template and the question "
@@ -107,8 +118,8 @@ def _fit(endpoint: Endpoint, tokens: int, chars: int, tolerance: float, seed: in
     )
 
 
-def _prompt(chars: int, seed: int, notebook: int) -> Prompt:
-    message = {"role": "user", "content": text(chars, seed, notebook) + _ASK}
+def _prompt(chars: int, seed: int) -> Prompt:
+    message = {"role": "user", "content": text(chars, seed) + _kind(seed)["question"]}
     return Prompt(f"long-{seed}", "long", (message,))
 
 

@@ -1,7 +1,8 @@
 """What is asked: prompts by kind of content, cut and prefixed to size, with a hash that says exactly what they were.
 
-Kinds that come with the suite are JSONL files beside this module, one conversation a line; a person adds one by
-giving a path to such a file: `{"messages": [{"role": "user", "content": "..."}]}`, optionally with "id" and "kind".
+Kinds that come with the suite are JSONL files in `prompts`, one conversation a line, each continued by prompts made from
+parts (`making`), more than five hundred a kind; a person adds a kind by giving a path to a JSONL file:
+`{"messages": [{"role": "user", "content": "..."}]}`, optionally with "id" and "kind".
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from suite.load import making
 from suite.load.records import LoadError
 
 KINDS = ("code", "maths", "prose", "json", "summary", "multilingual", "agent")
@@ -70,7 +72,7 @@ class Prompt:
 class Workload:
     """Prompts and how much of them to play. Immutable: `sized` returns a changed copy.
 
-    `requests` prompts are played, in order and round again if there are fewer. `unique_prefix` goes before every
+    `requests` prompts are played, in order and round again if there are fewer; None: each once. `unique_prefix` goes before every
     prompt together with the request's number, `shared_prefix` before all of them alike. `acceptance_meaningful`
     is False for content whose acceptance says nothing.
     """
@@ -112,12 +114,13 @@ class Workload:
 
     @cached_property
     def content_hash(self) -> str:
-        """What was asked, as 16 hex digits: prompts, sizes and prefixes.
+        """What was asked, as 16 hex digits: the prompts that are played, sizes and prefixes.
 
         Of a unique prefix only its presence counts: it differs each time by design.
         """
+        played = self.prompts[: self.requests]
         content = {
-            "prompts": [[p.kind, [dict(m) for m in p.messages], list(p.token_ids)] for p in self.prompts],
+            "prompts": [[p.kind, [dict(m) for m in p.messages], list(p.token_ids)] for p in played],
             "sizes": [self.max_tokens, self.requests, self.prompt_chars_max],
             "prefixes": [self.unique_prefix is not None, self.shared_prefix],
         }
@@ -128,12 +131,13 @@ class Workload:
 def load(kind: str | Path) -> Workload:
     """The shipped workload of this kind, several kinds joined by "+", or the JSONL file at this path.
 
+    A shipped kind plays its first prompts, those written one by one, unless it is `sized` to more `requests`.
+
     Raises LoadError that names the file and line of what is wrong, or the kinds there are.
     """
     name = str(kind)
     if name in KINDS:
-        text = resources.files("suite.load").joinpath("prompts", f"{name}.jsonl").read_text(encoding="utf-8")
-        return Workload(name, tuple(_parse(text, name, f"{name}.jsonl")), source=f"shipped: {name}")
+        return _shipped(name)
     if "+" in name and all(part in KINDS for part in name.split("+")):
         return mixed(*(load(part) for part in name.split("+")))
     path = Path(name)
@@ -150,11 +154,24 @@ def load(kind: str | Path) -> Workload:
     return Workload(path.stem, tuple(_parse(text, path.stem, str(path))), source=str(path))
 
 
+@cache
+def _shipped(name: str) -> Workload:
+    """The prompts of a kind that were written one by one, and after them those that are made."""
+    folder = resources.files("suite.load").joinpath("prompts")
+    written = tuple(
+        _parse(folder.joinpath(f"{name}.jsonl").read_text(encoding="utf-8"), name, f"{name}.jsonl")
+    )
+    rows = making.made(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8"), name)
+    more = tuple(Prompt(row["id"], name, tuple(row["messages"])) for row in rows)
+    return Workload(name, (*written, *more), requests=len(written), source=f"shipped: {name}")
+
+
 def mixed(*workloads: Workload) -> Workload:
     """Several workloads' prompts in turn, one of each kind after the other."""
     longest = max(len(w.prompts) for w in workloads)
     turns = [w.prompts[i] for i in range(longest) for w in workloads if i < len(w.prompts)]
-    return Workload("+".join(w.name for w in workloads), tuple(turns))
+    requests = sum(w.requests or len(w.prompts) for w in workloads)
+    return Workload("+".join(w.name for w in workloads), tuple(turns), requests=requests)
 
 
 def random_tokens(prompt_tokens: int, prompts: int = 8, vocabulary: int = 256, seed: int = 0) -> Workload:

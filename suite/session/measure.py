@@ -43,6 +43,10 @@ PREFIX_CHARS_PER_TOKEN = 4
 WARM_UP_BATCHES = 6
 TELLING_TOKENS = 64
 """Answers shorter than this have no TPOT to speak of."""
+TIMING = frozenset(
+    {"client_saturated", "not_warmed_up", "clocks_throttled", "power_capped", "foreign_processes"}
+)
+"""Reasons of invalidity that spoil times and leave counts as they are: how much is accepted does not depend on speed."""
 STEADY = 0.015
 """Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
@@ -66,6 +70,8 @@ class Asked:
     rounds: int
     prompt_tokens: int | None = None
     cold: bool = True
+    counts_only: bool = False
+    """Only counts will be looked at: no warm-up, texts are kept as hashes, and what spoils times spoils nothing."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -92,7 +98,8 @@ class Asked:
     @property
     def label(self) -> str:
         heat = f", temperature {self.sampling.temperature:g}" if self.sampling.temperature else ""
-        return f"{self.workload.name}, {_clients(self.concurrency)}{heat}"
+        many = f", {self.workload.requests} prompts once" if self.counts_only else ""
+        return f"{self.workload.name}, {_clients(self.concurrency)}{many}{heat}"
 
 
 class Measure:
@@ -143,13 +150,14 @@ class Measure:
         """
         self._must_be_in_effect()
         sizes = self._run.sizes
-        chosen = self._long(context, max_tokens or sizes.max_tokens) if context else _loaded(workload)
         length = max_tokens or sizes.max_tokens
-        prefix = contexts.text(shared_prefix * PREFIX_CHARS_PER_TOKEN, 0, 0) if shared_prefix else None
+        wanted = max(requests or sizes.requests, concurrency)
+        chosen = self._long(context, length, wanted) if context else _loaded(workload)
+        prefix = contexts.text(shared_prefix * PREFIX_CHARS_PER_TOKEN, 0) if shared_prefix else None
         asked = Asked(
             workload=chosen.sized(
                 max_tokens=length,
-                requests=max(requests or sizes.requests, concurrency),
+                requests=wanted,
                 prompt_chars_max=chosen.prompt_chars_max or (None if context else sizes.prompt_chars),
                 shared_prefix=f"{prefix}\n\n" if prefix else None,
             ),
@@ -158,6 +166,37 @@ class Measure:
             rounds=rounds or sizes.rounds,
             prompt_tokens=context,
             cold=not shared_prefix,
+        )
+        return Measured(self._once(asked))
+
+    def each_prompt(
+        self, workload: str | Workload = "prose", *, context: int | None = None, temperature: float = 0.0
+    ) -> Measured:
+        """Ask the budget's number of distinct prompts once each, many at a time, and keep what each yielded.
+
+        For what does not depend on speed: acceptance, and whether two builds answer alike. A workload of fewer prompts
+        is asked whole. With ``context``, prompts of that many tokens instead.
+
+        Raises: as calling it does.
+        """
+        self._must_be_in_effect()
+        sizes = self._run.sizes
+        wanted = sizes.prompts_of(context)
+        chosen = self._long(context, sizes.max_tokens, wanted) if context else _loaded(workload)
+        prompts = min(wanted, len(chosen.prompts))
+        at_once = self._served.info.resolved.get("max_running_requests")
+        clients = min(prompts, sizes.acceptance_clients, at_once if isinstance(at_once, int) else prompts)
+        asked = Asked(
+            workload=chosen.sized(
+                max_tokens=sizes.max_tokens,
+                requests=prompts,
+                prompt_chars_max=chosen.prompt_chars_max or (None if context else sizes.prompt_chars),
+            ),
+            sampling=Sampling(max_tokens=sizes.max_tokens, temperature=temperature, ignore_eos=True),
+            concurrency=clients,
+            rounds=1,
+            prompt_tokens=context,
+            counts_only=True,
         )
         return Measured(self._once(asked))
 
@@ -202,15 +241,16 @@ class Measure:
                 f"{self._served.slot.arm} is not in effect: " + "; ".join(self._served.not_as_asked)
             )
 
-    def _long(self, tokens: int, max_tokens: int) -> Workload:
+    def _long(self, tokens: int, max_tokens: int, prompts: int) -> Workload:
         limit = self._served.info.resolved.get("context_length")
         if isinstance(limit, int) and tokens + max_tokens > limit:
             pytest.skip(
                 f"{tokens} + {max_tokens} tokens do not fit into this server's --context-length of {limit}"
             )
-        if tokens not in self._served.contexts:
-            self._served.contexts[tokens] = contexts.of_tokens(self._served.endpoint, tokens, prompts=1)
-        return self._served.contexts[tokens]
+        known = self._served.contexts.get(tokens)
+        if known is None or len(known.prompts) < prompts:
+            known = self._served.contexts[tokens] = contexts.of_tokens(self._served.endpoint, tokens, prompts)
+        return known
 
     def _once(self, asked: Asked) -> Played:
         """The rounds of a workload: those that this launch has played, or fresh ones."""
@@ -257,7 +297,8 @@ class Measure:
     def _play(self, asked: Asked, played: Played) -> None:
         launch = self._served.number
         began = time.monotonic()
-        self._warm_up(asked)
+        if not asked.counts_only:
+            self._warm_up(asked)
         warmup_s = time.monotonic() - began
         facts = (plain_facts(played.identity), plain_facts(played.subject))
         self._run.note(entries.Workload(launch, asked.key, *facts))
@@ -297,6 +338,7 @@ class Measure:
                 sampling=asked.sampling,
                 timeout_s=target.timeouts.request_s,
                 stall_s=target.timeouts.stall_s,
+                keep_text=asked.counts_only and asked.sampling.temperature == 0,
                 limits=ClientLimits(**target.client.model_dump()),
                 progress=lambda progress: self._run.progress.passing(_progress_line(label, progress)),
             )
@@ -334,7 +376,7 @@ class Measure:
         sample = played.add(
             result,
             metrics.summarize(result, speculative=resolved.on),
-            self._tolerated([Invalid(fault.name, fault.evidence) for fault in faults]),
+            self._tolerated([Invalid(fault.name, fault.evidence) for fault in faults], asked),
         )
         slot = self._served.slot
         self._run.note(
@@ -378,11 +420,12 @@ class Measure:
         tpot_s = [values["tpot_s"].value for values in played.values]
         if long_enough and (warming := still_warming(tpot_s)):
             played.invalid.append(Invalid("not_warmed_up", warming))
-        played.invalid = self._tolerated(played.invalid)
+        played.invalid = self._tolerated(played.invalid, asked)
 
-    def _tolerated(self, found: list[Invalid]) -> list[Invalid]:
-        """Without the reasons that this target is known for."""
-        return [reason for reason in found if reason.name not in self._run.target.tolerate]
+    def _tolerated(self, found: list[Invalid], asked: Asked) -> list[Invalid]:
+        """Without the reasons that this target is known for, and those that spoil nothing of what was asked."""
+        harmless = {*self._run.target.tolerate, *(TIMING if asked.counts_only else ())}
+        return [reason for reason in found if reason.name not in harmless]
 
     def _speculation_asked(self) -> str | None:
         wished = {

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from suite import metrics
-from suite.gate import Answers, Counts, Invalid, Launch
+from suite.gate import Counts, Invalid, Launch
 from suite.load import Round
+from suite.session import answered
 
 STORED = tuple(metric.name for metric in metrics.METRICS.values() if metric.stored)
 """The metrics that are kept of each round."""
@@ -75,6 +76,7 @@ def sample_of(round_: Round, values: Mapping[str, metrics.Value], invalid: Seque
         counts={"acceptance_length": [counts]} if specs else {},
         missing={name: reason for name in STORED if name in values and (reason := values[name].reason)},
         invalid=[msgspec.structs.replace(reason, round=0) for reason in invalid],
+        answers=answered.answers_of(round_),
     )
 
 
@@ -95,30 +97,9 @@ def joined(samples: Sequence[Launch], invalid: Sequence[Invalid] = ()) -> Launch
                 for reason in sample.invalid
             ),
         ],
-        answers=_answers(samples),
+        answers=answered.joined([sample.answers for sample in samples]),
     )
 
 
 def _only(values: Sequence[float | None] | None) -> float | None:
     return values[0] if values else None
-
-
-def _answers(samples: Sequence[Launch]) -> Answers | None:
-    """All answers in a row; a prompt that is asked again goes by ``name@2``."""
-    told = [(place, sample.answers) for place, sample in enumerate(samples, 1) if sample.answers is not None]
-    if not told:
-        return None
-    return Answers(
-        prompts=[
-            prompt if place == 1 else f"{prompt}@{place}" for place, one in told for prompt in one.prompts
-        ],
-        steps=_column([one.steps for _, one in told]),
-        drafts=_column([one.drafts for _, one in told]),
-        tokens=_column([one.tokens for _, one in told]),
-        texts=_column([one.texts for _, one in told]),
-    )
-
-
-def _column(parts: Sequence[list[Any]]) -> list[Any]:
-    """A column is known for all answers or for none."""
-    return [value for part in parts for value in part] if all(parts) else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 
@@ -10,25 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.load import LoadError, contexts, workloads
+from suite.load import LoadError, workloads
 from suite.load.workloads import KINDS, Prompt, Workload
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shipped_prompts_are_fit_for_measuring(kind: str) -> None:
     workload = workloads.load(kind)
-    texts = [p.text for p in workload.prompts]
-    assert len(texts) >= 8
-    assert all(100 <= len(text) <= 900 for text in texts)
-    firsts = [text.split()[0] if " " in text else text[:2] for text in texts]
-    assert len(set(firsts)) == len(firsts), "prompts of a kind must not share a prefix"
+    assert workload.requests is not None
+    assert workload.requests >= 8
+    written = [p.text for p in workload.prompts[: workload.requests]]
+    assert all(100 <= len(text) <= 900 for text in written)
+    firsts = [text.split()[0] if " " in text else text[:2] for text in written]
+    assert len(set(firsts)) == len(firsts), "prompts written one by one must not share a prefix"
     assert all(p.kind == kind for p in workload.prompts)
     assert all(p.messages[-1]["role"] == "user" for p in workload.prompts)
 
 
 def test_no_two_shipped_prompts_are_alike() -> None:
-    texts = [p.text for kind in KINDS for p in workloads.load(kind).prompts]
-    assert len(set(texts)) == len(texts)
+    prompts = [p for kind in KINDS for p in workloads.load(kind).prompts]
+    assert len({p.text for p in prompts}) == len(prompts)
+    assert len({p.id for p in prompts}) == len(prompts), "answers of two builds are paired by the prompt's id"
+
+
+def test_a_kind_plays_its_written_prompts_unless_more_are_asked_for() -> None:
+    workload = workloads.load("code")
+    assert workload.requests is not None
+    assert not any(p.id.startswith("code-1-") for p in workload.prompts[: workload.requests])
+    assert workload.sized(requests=300).requests == 300
 
 
 def test_the_hash_follows_what_is_asked_and_nothing_else() -> None:
@@ -44,6 +52,13 @@ def test_the_hash_follows_what_is_asked_and_nothing_else() -> None:
     }
     assert len(hashes) == 6
     assert code.sized(unique_prefix="a").content_hash == code.sized(unique_prefix="b").content_hash
+
+
+def test_a_prompt_that_is_not_played_does_not_change_the_hash() -> None:
+    code = workloads.load("code").sized(requests=30)
+    fewer = Workload("code", code.prompts[:40], requests=30)
+    assert fewer.content_hash == code.content_hash
+    assert Workload("code", code.prompts[1:], requests=30).content_hash != code.content_hash
 
 
 def test_a_hash_is_the_same_on_every_machine() -> None:
@@ -124,12 +139,3 @@ def test_unknown_names_suggest_the_nearest() -> None:
         workloads.load("code").sized(max_token=3)
     with pytest.raises(LoadError, match="no prompts"):
         Workload("empty", ())
-
-
-@given(st.integers(30, 3000), st.integers(0, 1000))
-def test_long_context_text_has_its_length_and_differs_from_the_start(chars: int, seed: int) -> None:
-    made = [contexts.text(chars, seed, notebook) for notebook in (11, 500_011)]
-    assert [len(t) for t in made] == [chars, chars]
-    assert made[0] == contexts.text(chars, seed, 11)
-    shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*made, strict=True)))
-    assert shared < 6

@@ -71,6 +71,15 @@ def test_where_scenarios_may_be_undecided_the_run_may_ask_for_another_but_not_fa
     assert shortcomings(undecided, _run(Ended("x", "", "regression", "y"), status=8))
 
 
+def test_what_must_not_be_claimed_is_looked_for_in_all_that_was_printed():
+    line = Line("other-rounding", unsaid=r"\bimprovement\b")
+    passed = (Ended("x", "", "passed", ""),)
+    assert shortcomings(line, Run(0, passed, "", "12 pass, 0 improvements")) == []
+    assert shortcomings(line, Run(0, passed, "", "acceptance length +3.0 % improvement")) == [
+        "it must not say 'improvement'"
+    ]
+
+
 def test_a_finding_must_stand_in_a_table():
     line = Line("flipped-default", finding="attention_backend .* triton")
     passed = Ended("x", "", "passed", "")
