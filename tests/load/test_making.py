@@ -19,7 +19,7 @@ from suite.load.workloads import KINDS, Prompt
 MANY = 512
 VERSIONS = {
     "code": "22f64de3183b",
-    "maths": "831c3b09d09e",
+    "maths": "13cc70fe6a68",
     "prose": "3bfbd8e1e725",
     "json": "23e822d57ee2",
     "summary": "2a088ebd1b93",
