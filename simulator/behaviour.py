@@ -40,6 +40,17 @@ class Behaviour:
     decay_per_minute: float = 0.0
     throttle: float = 0.0
     throttle_after_s: float = float(NEVER)
+    slowed_by: str = "sw_thermal_slowdown"
+    """What nvidia-smi names as the reason of the lower clock."""
+
+    # the machine beside it
+    company_after: int = NEVER
+    """Requests after which a process that is not the server's computes on a GPU."""
+    xid: int = 0
+    """The Xid that the kernel's log shows after some requests, the server living on; 0 for none."""
+    xid_after: int = NEVER
+    card_answers: str = ""
+    """Words that one GPU answers nvidia-smi in place of numbers."""
 
     # drafts
     rounding: int = 0
@@ -64,6 +75,11 @@ class Behaviour:
     """Empty, or the lanes that answer rubbish: "all", "mtp"."""
     early_stop: float = 0.0
     """The share of the wanted output after which answers end, 0.0 for never."""
+
+    abort_every: int = NEVER
+    """Of so many requests one is given up half-way, finish_reason "abort"."""
+    plain_every: int = NEVER
+    """Of so many requests one goes to a replica that does not speculate."""
 
     # what is said about it
     renamed_keys: bool = False

@@ -16,6 +16,7 @@ from simulator.service import Service
 
 _FAMILIES = Path(__file__).parent / "data" / "metric_families.json"
 _ONLY_SPECULATING = "sglang:spec_verify_calls_total"
+_PASSES = "sglang:cuda_graph_passes_total"
 _COUNTED_SINCE = (0, 5, 13)
 _RENAMED = {
     "sglang:spec_accept_length": "sglang:spec_acceptance_length",
@@ -48,6 +49,9 @@ def render(service: Service) -> str:
         lines += [f"# HELP {shown} {family['help']}", f"# TYPE {shown} {family['type']}"]
         if name.startswith("sglang:http_"):
             lines += _http(service, name)
+        if name == _PASSES:
+            lines += _passes(service, family["series"][0]["labels"])
+            continue
         for series in family["series"]:
             labels = _labels(service, series["labels"])
             if family["type"] == "histogram":
@@ -55,6 +59,13 @@ def render(service: Service) -> str:
             else:
                 lines.append(f"{shown}{_braces(labels)} {_value(values, name, labels)}")
     return "\n".join(lines) + "\n"
+
+
+def _passes(service: Service, labels: dict[str, str]) -> Iterator[str]:
+    """Forward passes by mode; on a GPU there are more modes than in what was recorded without one."""
+    for mode, count in service.telemetry.totals.passes.items():
+        if mode != "decode_cuda_graph" or service.resolved.settings["device"] == "cuda":
+            yield f"{_PASSES}{_braces(_labels(service, labels) | {'mode': mode})} {float(count)}"
 
 
 def _values(service: Service) -> dict[str, float | dict[bool, int]]:

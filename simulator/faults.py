@@ -76,6 +76,15 @@ def _throttle(odd: Behaviour, text: str) -> Behaviour:
     return replace(odd, throttle=_number(fraction), throttle_after_s=_number(after or "0", 0, 1e6))
 
 
+def _power_cap(odd: Behaviour, text: str) -> Behaviour:
+    return replace(_throttle(odd, text), slowed_by="sw_power_cap")
+
+
+def _xid(odd: Behaviour, text: str) -> Behaviour:
+    number, _, after = text.partition("@")
+    return replace(odd, xid=_count(number), xid_after=_count(after or "2"))
+
+
 CATALOGUE: tuple[Fault, ...] = (
     # activation
     Fault("mtp-auto-on", "", "", "speculation is on without being asked for", lambda b, _: replace(b, speculate_unasked=True)),
@@ -106,6 +115,10 @@ CATALOGUE: tuple[Fault, ...] = (
     Fault("mtp-lane-garbage", "", "", "rubbish only while speculating", lambda b, _: replace(b, garbage="mtp")),
     Fault("early-stop", "share", "0.4", "answers end after this share of max_tokens, ignore_eos or not",
           lambda b, v: replace(b, early_stop=_number(v, 0.01, 1.0))),
+    Fault("aborts", "every", "3", "of so many requests one is given up half-way, finish_reason abort",
+          lambda b, v: replace(b, abort_every=_count(v))),
+    Fault("replicas", "every", "2", "of so many requests one is answered by a replica without MTP, as behind a router",
+          lambda b, v: replace(b, plain_every=_count(v))),
     # speed
     Fault("slow-decode", "loss", "0.2", "decode tokens/s lower by this fraction", lambda b, v: replace(b, slow_decode=_number(v))),
     Fault("slow-decode-batch", "loss@batch", "0.2@8", "decode slower by this fraction from this batch size on", _slow_batch),
@@ -118,6 +131,13 @@ CATALOGUE: tuple[Fault, ...] = (
           lambda b, v: replace(b, decay_per_minute=_number(v, 0, 60))),
     Fault("throttle", "loss[@seconds]", "0.15", "GPU clock lower by this fraction, visible in the GPU state file",
           _throttle),
+    Fault("power-cap", "loss[@seconds]", "0.1", "as throttle, but the power cap holds the clock", _power_cap),
+    # the machine beside the server
+    Fault("company", "requests", "2", "after this many requests another process computes on a GPU",
+          lambda b, v: replace(b, company_after=_count(v))),
+    Fault("xid", "number[@requests]", "31@2", "the kernel's log shows this Xid of one GPU, the server lives on", _xid),
+    Fault("card-answers", "words", "[GPU requires reset]", "one GPU answers nvidia-smi these words in place of numbers",
+          lambda b, v: replace(b, card_answers=v)),
     # cache and memory
     Fault("lost-prefix-reuse", "", "", "no cached prefix is reused while speculating", lambda b, _: replace(b, reuse_while_speculating=False)),
     Fault("leak", "tokens", "256", "every request leaves this many KV tokens and one running request behind",

@@ -1,12 +1,13 @@
 """What the modelled GPUs would show in nvidia-smi, kept in a file while the server lives (`--gpu-state FILE`).
 
-`simulator/bin/nvidia-smi` reads it; `SIMULATED_GPU_STATE` names the file to both.
+`simulator/bin/nvidia-smi` reads it, and `simulator/bin/dmesg` the file beside it; `SIMULATED_GPU_STATE` names the file to both.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,32 @@ def healthy(gpus: int, memory_used_gb: float, memory_total_gb: float) -> dict[st
         "memory_total_mib": int(memory_total_gb * 1024),
         "throttled_by": [],
         "lost": False,
+        "company": [],
+        "answers": "",
     }
 
 
-def throttled(state: dict[str, Any], loss: float) -> dict[str, Any]:
-    """The same cards, too hot: the clock lower by `loss`."""
+def throttled(state: dict[str, Any], loss: float, reason: str) -> dict[str, Any]:
+    """The same cards, too hot or at their power cap: the clock lower by `loss`."""
     hot = {
         "sm_clock_mhz": int(BUSY_CLOCK_MHZ * (1 - loss)),
-        "temperature_c": 92,
-        "throttled_by": ["sw_thermal_slowdown"],
+        "temperature_c": 61 if reason == "sw_power_cap" else 92,
+        "throttled_by": [reason],
     }
     return state | hot
+
+
+def change(path: str | None, **changes: Any) -> None:
+    """Write some values anew."""
+    if path is not None and Path(path).is_file():
+        write(path, json.loads(Path(path).read_text()) | changes)
+
+
+def kernel_says(path: str | None, line: str) -> None:
+    """Add a line to what `simulator/bin/dmesg` prints; a kernel's log outlives its servers."""
+    if path is not None:
+        with open(f"{path}.kernel", "a", encoding="utf-8") as log:
+            log.write(f"[{time.monotonic():12.6f}] {line}\n")
 
 
 def write(path: str | None, state: dict[str, Any]) -> None:

@@ -193,9 +193,10 @@ def show_gpus(service: Service) -> None:
     """Write what nvidia-smi would show, now and when throttling sets in."""
     used_gb = service.profile.gpu_memory_gb * service.resolved.settings["mem_fraction_static"]
     state = gpu_state.healthy(service.resolved.settings["tp_size"], used_gb, service.profile.gpu_memory_gb)
+    state["answers"] = service.behaviour.card_answers
     gpu_state.write(service.gpu_state_file, state)
     if service.behaviour.throttle:
-        hot = gpu_state.throttled(state, service.behaviour.throttle)
+        hot = gpu_state.throttled(state, service.behaviour.throttle, service.behaviour.slowed_by)
         wait_s = service.behaviour.throttle_after_s
         asyncio.get_running_loop().call_later(wait_s, gpu_state.write, service.gpu_state_file, hot)
 

@@ -39,6 +39,10 @@ class Sequence:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     streaming: bool = False
+    abort_at: int | None = None
+    """Output tokens after which the server gives it up."""
+    reports: bool = True
+    """Does the server that answers it speculate, and say so?"""
 
     arrival_s: float = 0.0
     admitted_s: float | None = None
@@ -112,6 +116,8 @@ class Sequence:
 
     def _ends_here(self) -> Finish | None:
         count = self.output_tokens
+        if self.abort_at is not None and count >= self.abort_at:
+            return Finish("abort")
         if count > self.min_tokens:
             if not self.ignore_eos and self.answer.ends_at(count):
                 return Finish("stop", self.answer.eos_token_id)

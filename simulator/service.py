@@ -123,6 +123,7 @@ class Service:
         received_s = time.monotonic()
         limits = [self._limit(prompt, sampling) for prompt in prompts]
         self._requests += 1
+        self._disturb_if_due()
         self._end_if_due()
         request_id = request_id or uuid.uuid4().hex
         sequences = [
@@ -179,18 +180,21 @@ class Service:
         if odd.early_stop:
             answer.cut(int(odd.early_stop * limit))
         steps = self.resolved.speculation.steps if self.resolved.speculation else 0
+        plain = self._requests % odd.plain_every == 0
         return Sequence(
             request_id=request_id,
             index=index,
             prompt=prompt,
             answer=answer,
-            drafts=self._drafts(answer, sampling, steps),
+            drafts=ForcedAgreement(0, 1.0, steps) if plain else self._drafts(answer, sampling, steps),
             limit=limit,
             ignore_eos=sampling.ignore_eos and not odd.early_stop,
             min_tokens=sampling.min_tokens,
             stop=sampling.stop,
             stop_token_ids=sampling.stop_token_ids,
             streaming=streaming,
+            abort_at=max(1, limit // 2) if self._requests % odd.abort_every == 0 else None,
+            reports=not plain,
             histogram=[0] * (steps + 1) if steps else [],
         )
 
@@ -213,6 +217,17 @@ class Service:
         natural_end = None if factor == 0.0 else 0 if odd.garbage else answer.natural_end
         difficulty = Difficulty(answer.theme, answer.seed, answer.parts_at, answer.build)
         return Agreement(difficulty, answer.kind, steps, factor, natural_end)
+
+    def _disturb_if_due(self) -> None:
+        """Faults of the machine beside the server, which goes on."""
+        odd = self.behaviour
+        if self._requests == odd.company_after + 1:
+            other = {"pid": 4_194_000, "name": "/usr/bin/blender"}
+            gpu_state.change(self.gpu_state_file, company=[other])
+        if self._requests == odd.xid_after + 1:
+            process = f"pid={os.getpid()}, name=sglang::schedul"
+            said = f"NVRM: Xid (PCI:0000:43:00): {odd.xid}, {process}, modelled by the simulator"
+            gpu_state.kernel_says(self.gpu_state_file, said)
 
     def _end_if_due(self) -> None:
         """Faults that end the server: as SGLang does it, the parent kills itself when a child has died."""

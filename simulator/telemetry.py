@@ -11,6 +11,9 @@ from simulator.resolution import Resolved
 from simulator.scheduler import Scheduler, Step
 from simulator.sequences import Sequence
 
+PASSES = ("prefill_none", "decode_none", "decode_cuda_graph")
+"""How a forward pass can run; prefill is modelled without CUDA graphs."""
+
 
 @dataclass(slots=True)
 class Window:
@@ -36,6 +39,7 @@ class Totals:
     cached_tokens: int = 0
     decode_tokens: int = 0
     aborted: int = 0
+    passes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PASSES, 0))
     accepted: int = 0
     """Tokens and verify steps of logged windows: what avg_spec_accept_length is made of."""
     forwards: int = 0
@@ -54,6 +58,7 @@ class Telemetry:
         self._scheduler = scheduler
         self._interval = resolved.settings["decode_log_interval"]
         self._speculation = resolved.speculation
+        self._replays = odd.cuda_graph and not resolved.settings["disable_cuda_graph"]
         self._graph = odd.graph_in_log and not resolved.settings["disable_cuda_graph"]
         self._symptoms = odd.log_symptoms
         self._window = Window()
@@ -81,6 +86,7 @@ class Telemetry:
 
     def _on_prefill(self, step: Step) -> None:
         self.totals.prefill_tokens += step.new_tokens
+        self.totals.passes["prefill_none"] += 1
         self.totals.cached_tokens += step.cached_tokens
         scheduler = self._scheduler
         passed_s = step.end_s - self._last_prefill_s if self._last_prefill_s else step.end_s - step.start_s
@@ -103,6 +109,7 @@ class Telemetry:
         window.proposed += step.drafts_proposed
         window.correct += step.drafts_correct
         self.totals.decode_tokens += step.new_tokens
+        self.totals.passes["decode_cuda_graph" if self._replays else "decode_none"] += 1
         if window.steps >= self._interval:
             self._close_window(step)
 

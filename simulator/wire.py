@@ -66,7 +66,7 @@ def reasoning_tokens(service: Service, sequence: Sequence, tokens: int) -> int:
 
 def acceptance(sequence: Sequence) -> dict[str, Any] | None:
     """What the sequence's drafts came to, in SGLang's keys; None if nothing was drafted."""
-    if not sequence.histogram or not sequence.verifications:
+    if not sequence.histogram or not sequence.verifications or not sequence.reports:
         return None
     proposed = sequence.verifications * (len(sequence.histogram) - 1)
     return {

@@ -210,11 +210,11 @@ class Gate(_Table):
 Tolerable: TypeAlias = Literal[
     "not_warmed_up",
     "client_saturated",
-    "unequal_output_lengths",
     "cached_prompt_tokens",
     "clocks_throttled",
     "power_capped",
     "foreign_processes",
+    "gpu_silent",
 ]
 """Reasons of invalidity that a person may know of and decide to live with on a target."""
 
@@ -228,7 +228,9 @@ class Target(_Table):
     each makes an arm ``FLAG.VALUE`` out of ``mtp-on``. ``known`` are scenarios (functions, without ``test_``) that
     are known to fail here, with the reason; one that passes after all fails the run until its line is deleted.
     ``cards`` are what a rehearsal pretends where the host cannot be asked (``rtx-pro-6000x8``), ``checkpoint_config``
-    a folder here with the model's config files, where ``model`` is a path elsewhere.
+    a folder here with the model's config files, where ``model`` is a path elsewhere. ``nvidia_smi`` and
+    ``kernel_log`` are the commands that tell of the GPUs and print the kernel's log (where that may not be read,
+    journalctl is asked).
     ``tolerate`` names reasons of invalidity that this target is known for and that do not count here; ``like``
     another target whose table this one changes.
     """
@@ -249,6 +251,7 @@ class Target(_Table):
     cards: str = ""
     checkpoint_config: str = ""
     nvidia_smi: str = "nvidia-smi"
+    kernel_log: str = "dmesg"
     acceptance_floor: float = Field(default=1.2, ge=1.0)
     speedup_floor: float = Field(default=1.05, ge=0)
     canary_floor: float = Field(default=0.9, ge=0, le=1)

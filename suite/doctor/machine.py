@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from suite import xids
 from suite.doctor.line import Line
 from suite.probes import gpus as cards
 from suite.servers.runtimes import Runtime
@@ -24,8 +25,7 @@ def gpus(runtime: Runtime) -> Iterator[Line]:
             yield Line("problem", "gpus", found.message, f"the target wants {wanted} GPUs")
         return
     yield from _cards(found, wanted)
-    if not runtime.simulated:
-        yield from _past(runtime)
+    yield from _past(runtime, found)
 
 
 def _out_of_sight(runtime: Runtime) -> bool:
@@ -42,6 +42,8 @@ def _cards(found: cards.Gpus, wanted: int) -> Iterator[Line]:
         yield Line("ok", "gpus", said)
     for message in found.lost:
         yield Line("problem", "gpus", message, "reset the card or reboot")
+    for fault in cards.card_faults(found.gpus):
+        yield Line("problem", "gpus", str(fault), fault.todo)
     for process in found.processes:
         used = f", {process.memory_mib:g} MiB" if process.memory_mib is not None else ""
         said = f"process {process.pid} ({process.name}) is on a GPU{used}"
@@ -64,18 +66,22 @@ def _card(gpu: cards.Gpu) -> Iterator[Line]:
         yield Line("problem", "clocks", said, "cool it first")
 
 
-def _past(runtime: Runtime) -> Iterator[Line]:
+def _past(runtime: Runtime, present: cards.Gpus) -> Iterator[Line]:
     """Xid errors since the machine started."""
-    log = cards.kernel_log(runtime.host)
+    log = cards.kernel_log(runtime.host, runtime.command(runtime.target.kernel_log), env=runtime.env())
     if log is None:
         yield Line("ok", "xid", "the kernel's log may not be read by this user")
         return
-    errors = cards.xids(log)
-    for bus, number, said in errors[-3:]:
-        todo = "a card that had one may be slow: reset it or reboot"
-        yield Line("warning", "xid", f"Xid {number} on {bus}: {said}", todo)
-    if not errors:
-        yield Line("ok", "xid", "none in the kernel's log")
+    found = xids.of_cards(xids.read(log), [gpu.bus for gpu in present.gpus])
+    of_programs = [xid for xid in found if xid.meaning.whose == "program"]
+    for xid in [xid for xid in found if xid.meaning.whose != "program"][-3:]:
+        yield Line("warning", "xid", str(xid), "a card that had one may be slow: reset it or reboot")
+    if of_programs:
+        numbers = ", ".join(sorted({str(xid.number) for xid in of_programs}, key=int))
+        said = f"{len(of_programs)} Xids of programs since the machine started ({numbers}): no fault of the cards"
+        yield Line("ok", "xid", f"{said}; the last: {of_programs[-1]}")
+    if not found:
+        yield Line("ok", "xid", "none of these cards in the kernel's log")
 
 
 def processor(runtime: Runtime) -> Iterator[Line]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import median
 
 import msgspec
 
 from suite.gate.baselines import Baseline
-from suite.gate.invalid import no_cuda_graphs
+from suite.gate.invalid import no_cuda_graphs, power_capped
 from suite.gate.records import Invalid, Scalar, Series, Session
 
 
@@ -21,6 +22,10 @@ def reasons(series: Series, baseline: Baseline) -> list[Invalid]:
     """Reasons from the facts of a series and of the newest session it is compared with."""
     now, before = series.subject, baseline.current.subject
     found = [no_cuda_graphs(_truth(now.get("decode_cuda_graphs")), _truth(before.get("decode_cuda_graphs")))]
+    clocks = [launch.clocks["sm_clock_mhz"] for launch in baseline.current.launches if launch.clocks]
+    if clocks:
+        level = {"sm_clock_mhz": median(clocks)}
+        found += [power_capped(launch.clocks, level) for launch in series.launches][:1]
     return [reason for reason in found if reason is not None]
 
 

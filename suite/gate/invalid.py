@@ -3,11 +3,11 @@
 A rule takes plain values as the probes and the client record them and gives an `Invalid` or None. What was not
 recorded gives no reason: absence of evidence is for the report to mention, not for the gate to punish. The reasons of
 a single round are `metrics.validity`.
-Settings and flags are compared by SGLang's resolved names (`speculative_num_steps`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, TypeAlias
@@ -53,25 +53,37 @@ def clocks_throttled(samples: Sequence[Record]) -> Invalid | None:
     return None
 
 
-def power_capped(samples: Sequence[Record], baseline_clock_mhz: float | None = None) -> Invalid | None:
-    """The power cap held a busy GPU's clock more than 3 % below what the baseline ran at.
+def clocks(samples: Sequence[Record]) -> dict[str, float]:
+    """What a later run is compared with, to be stored with the launch: the clock of the slowest busy GPU.
+
+    ``sm_clock_mhz``: its median; ``capped_gpu`` and ``power_limit_w`` besides where its power cap held it.
+    """
+    slowest: dict[str, float] = {}
+    for gpu, busy in _by_gpu(samples).items():
+        seen = _values(busy, "sm_clock_mhz")
+        if not seen or median(seen) >= slowest.get("sm_clock_mhz", math.inf):
+            continue
+        slowest = {"sm_clock_mhz": median(seen)}
+        if capped := [s for s in busy if int(s.get("reasons") or 0) & POWER_CAP]:
+            slowest["capped_gpu"] = float(gpu)
+            if limits := _values(capped, "power_limit_w"):
+                slowest["power_limit_w"] = limits[0]
+    return slowest
+
+
+def power_capped(found: Mapping[str, float], baseline: Mapping[str, float]) -> Invalid | None:
+    """The power cap held a GPU's clock more than 3 % below what the baseline ran at; both as :func:`clocks` tells.
 
     Running at the cap is normal for these cards; running slower at it than before is not.
     """
-    for gpu, busy in _by_gpu(samples).items():
-        capped = [s for s in busy if int(s.get("reasons") or 0) & POWER_CAP]
-        clocks = _values(busy, "sm_clock_mhz")
-        if not capped or not clocks or baseline_clock_mhz is None:
-            continue
-        clock = median(clocks)
-        if clock < baseline_clock_mhz * (1 - CLOCK_DROP):
-            limits = _values(capped, "power_limit_w")
-            limit = f" at {limits[0]:.0f} W" if limits else ""
-            evidence = (
-                f"GPU {gpu}: power cap{limit}, SM clock {clock:.0f} MHz, baseline {baseline_clock_mhz:.0f}"
-            )
-            return Invalid("power_capped", evidence)
-    return None
+    clock, before = found.get("sm_clock_mhz"), baseline.get("sm_clock_mhz")
+    if "capped_gpu" not in found or clock is None or before is None or clock >= before * (1 - CLOCK_DROP):
+        return None
+    limit = f" at {found['power_limit_w']:.0f} W" if "power_limit_w" in found else ""
+    evidence = (
+        f"GPU {found['capped_gpu']:.0f}: power cap{limit}, SM clock {clock:.0f} MHz, baseline {before:.0f}"
+    )
+    return Invalid("power_capped", evidence)
 
 
 def foreign_processes(processes: Iterable[Record], own_pids: Iterable[int]) -> Invalid | None:
@@ -85,12 +97,15 @@ def foreign_processes(processes: Iterable[Record], own_pids: Iterable[int]) -> I
     return Invalid("foreign_processes", f"{named}{more} on the GPUs")
 
 
-def gpu_lost(xids: Sequence[Any], lost: Sequence[str] = ()) -> Invalid | None:
-    """The driver reported an Xid, or a card is gone: infrastructure, whatever the numbers say."""
-    if not xids and not lost:
-        return None
-    what = [*(f"Xid {x}" for x in xids[:3]), *(f"GPU {g} lost" for g in lost[:3])]
-    return Invalid("gpu_lost", ", ".join(what))
+def gpu_lost(xids: Sequence[str], lost: Sequence[str] = ()) -> Invalid | None:
+    """The driver reported an Xid of the machine's, a card is gone or asks for a reset: infrastructure."""
+    said = [*xids[:3], *lost[:3]]
+    return Invalid("gpu_lost", ", ".join(said)) if said else None
+
+
+def gpu_silent(silent: Sequence[str]) -> Invalid | None:
+    """A card does not tell a figure without which nobody would see it being slowed."""
+    return Invalid("gpu_silent", ", ".join(silent[:3])) if silent else None
 
 
 def simulated_acceptance(environment: Mapping[str, str], intended: bool = False) -> Invalid | None:
@@ -103,16 +118,6 @@ def simulated_acceptance(environment: Mapping[str, str], intended: bool = False)
     )
 
 
-def other_than_intended(intent: Mapping[str, Any], resolved: Mapping[str, Any]) -> Invalid | None:
-    """The server resolved a setting other than the arm intends. A setting it does not report is not judged."""
-    wrong = [
-        f"{k} is {resolved[k]!r}, not {v!r}"
-        for k, v in sorted(intent.items())
-        if k in resolved and resolved[k] != v
-    ]
-    return Invalid("not_as_intended", "; ".join(wrong)) if wrong else None
-
-
 def no_cuda_graphs(used: bool | None, baseline_used: bool | None) -> Invalid | None:
     """Decoding ran without CUDA graphs where the baseline had them."""
     if used is False and baseline_used:
@@ -120,18 +125,18 @@ def no_cuda_graphs(used: bool | None, baseline_used: bool | None) -> Invalid | N
     return None
 
 
-def of_launch(record: Record, baseline: Record | None = None) -> list[Invalid]:
-    """All reasons a launch's record gives (keys: the arguments of the rules above), beside the baseline's record."""
-    before = baseline or {}
+def of_launch(record: Record) -> list[Invalid]:
+    """All reasons a launch's record gives by itself; what only a baseline can tell is `gate.beside`'s.
+
+    Keys: gpu_samples, gpu_processes, own_pids, xids, lost, silent, environment, simulation_intended.
+    """
     samples = record.get("gpu_samples", ())
     found = [
         clocks_throttled(samples),
-        power_capped(samples, before.get("sm_clock_mhz")),
         foreign_processes(record.get("gpu_processes", ()), record.get("own_pids", ())),
         gpu_lost(record.get("xids", ()), record.get("lost", ())),
+        gpu_silent(record.get("silent", ())),
         simulated_acceptance(record.get("environment", {}), bool(record.get("simulation_intended"))),
-        other_than_intended(record.get("intent", {}), record.get("resolved", {})),
-        no_cuda_graphs(record.get("cuda_graphs"), before.get("cuda_graphs")),
     ]
     return [reason for reason in found if reason is not None]
 

@@ -68,7 +68,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
 
     A value that could not be had is None; `missing` says why, by metric. answers: what each prompt
     was answered with, over all good requests. beside: of a ratio of two arms, what else the numerator's rounds were
-    measured as, needed to tell its steps from its acceptance; no metrics of this series.
+    measured as, needed to tell its steps from its acceptance; no metrics of this series. clocks: of the slowest busy
+    GPU, as `invalid.clocks` tells; to be compared, never to be judged.
     """
 
     rounds: dict[str, list[float | None]]
@@ -77,6 +78,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     invalid: list[Invalid] = []
     answers: Answers | None = None
     beside: dict[str, list[float | None]] = {}
+    clocks: dict[str, float] = {}
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -51,6 +51,9 @@ class AttachLauncher:
         self._wait_s = wait_s
         self._stack = ExitStack()
         self.launches = 0
+        self.cards: Callable[[], tuple[str, ...]] = (
+            lambda: ()
+        )  # it is not ours to say why such a server ended
 
     def __enter__(self) -> AttachLauncher:
         self._url = _parsed(self._launch.url)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from suite import xids
 from suite.servers import errors
 from suite.servers.errors import Evidence, LaunchFailed
 from suite.servers.phases import DRAFT_WEIGHTS, WEIGHTS
@@ -19,7 +20,7 @@ class Signs:
     """What is known of an end.
 
     ``code`` is the exit status (negative for a signal, ``None`` while the server still runs), ``kernel`` the
-    kernel's own lines since the launch, ``status`` what the container engine or systemd says.
+    kernel's own lines since the launch, ``cards`` the PCI addresses of the GPUs it was given (none: any), ``status`` what the container engine or systemd says.
     """
 
     lines: list[str]
@@ -27,6 +28,7 @@ class Signs:
     code: int | None = None
     out_of_memory_kills: int = 0
     kernel: tuple[str, ...] = ()
+    cards: tuple[str, ...] = ()
     status: str = ""
     first_command: tuple[str, ...] = ()
     version: str | None = None
@@ -189,7 +191,6 @@ _EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)(?::\s.*)?$
 _ARGPARSE = re.compile(
     r"error: (?P<what>unrecognized arguments|ambiguous option|argument|the following arg)\S*:? ?(?P<rest>.*)"
 )
-_XID = re.compile(r"NVRM: Xid.*")
 _KERNEL_KILL = re.compile(r"(?:Out of memory|Memory cgroup out of memory).*?Killed process.*")
 
 
@@ -248,13 +249,9 @@ def _became(flag: str, signs: Signs) -> str:
 
 
 def _by_kernel(signs: Signs, evidence: Evidence) -> LaunchFailed | None:
-    for line in signs.kernel:
-        if xid := _XID.search(line):
-            return errors.DriverError(
-                f"the GPU's driver reported an error: {xid.group()}",
-                "This is the machine, not SGLang: look the Xid up, reset the GPU or reboot, then run again.",
-                evidence,
-            )
+    found = xids.of_cards(xids.read("\n".join(signs.kernel)), signs.cards)
+    if (xid := xids.worst(found)) is not None:
+        return _by_xid(xid, signs, evidence)
     said = next((m.group() for line in signs.kernel if (m := _KERNEL_KILL.search(line))), "")
     scheduler = any("died during initialization (exit code: -9)" in line for line in signs.lines)
     if "OOMKilled=true" in signs.status or "oom-kill" in signs.status:
@@ -265,6 +262,21 @@ def _by_kernel(signs: Signs, evidence: Evidence) -> LaunchFailed | None:
         f"the machine ran out of main memory and the kernel killed the server while {signs.phase}"
         + (f": {said}" if said else ""),
         "Give the machine (or the container's memory limit) more, or load with less: fewer parallel loaders.",
+        evidence,
+    )
+
+
+def _by_xid(xid: xids.Xid, signs: Signs, evidence: Evidence) -> LaunchFailed:
+    if xid.meaning.whose == "program":
+        return errors.KernelFault(
+            f"this build's kernels failed on a GPU while {signs.phase}: {xid}",
+            "This is the program, not the machine: the server's last lines name the kernel or the place. Another "
+            "backend (--attention-backend, --moe-runner-backend) may avoid it; report it with these lines.",
+            evidence,
+        )
+    return errors.DriverError(
+        f"the GPU's driver reported an error: {xid}",
+        "This is the machine, not SGLang: reset the GPU or reboot, then run again.",
         evidence,
     )
 
@@ -328,7 +340,13 @@ def _bare(line: str) -> str:
     return re.sub(r"^\[[^\]]*\] ", "", line.strip())
 
 
-def signs_of(news: Mapping[str, Any], lines: list[str], phase: str, version: str | None) -> Signs:
+def signs_of(
+    news: Mapping[str, Any],
+    lines: list[str],
+    phase: str,
+    version: str | None,
+    cards: tuple[str, ...] = (),
+) -> Signs:
     """The supervisor's news of an exit as signs."""
     status = " ".join(news["status"].split())
     return Signs(
@@ -337,6 +355,7 @@ def signs_of(news: Mapping[str, Any], lines: list[str], phase: str, version: str
         code=_code_by_name(status, news["code"]),
         out_of_memory_kills=news["out_of_memory_kills"],
         kernel=tuple(news["kernel"]),
+        cards=cards,
         status=status,
         first_command=tuple(news["command"] or ()),
         version=version,

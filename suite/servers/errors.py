@@ -17,6 +17,7 @@ ServerError
     ├── WeightsMissing      the checkpoint is not there or not whole
     ├── DraftWeightsMissing the checkpoint has no (usable) MTP or draft weights
     ├── DriverError         the GPU or its driver failed: restart it, this is no regression
+    ├── KernelFault         the server's own kernels broke the GPU's rules: this build is broken
     ├── ChildDied           a scheduler or worker process of the server died
     ├── NotReadyInTime      hung, or slower than its deadline
     └── ExitedEarly         ended for a reason that no rule knows
@@ -133,6 +134,10 @@ class DraftWeightsMissing(LaunchFailed):
 
 class DriverError(LaunchFailed):
     """The GPU or its driver failed."""
+
+
+class KernelFault(LaunchFailed):
+    """A kernel of the server's made an illegal access or the like: the program's fault, not the GPU's."""
 
 
 class ChildDied(LaunchFailed):

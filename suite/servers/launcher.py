@@ -14,7 +14,14 @@ from suite import config, redact
 from suite.hosts import Host, HostError, open_host
 from suite.redact import Secret
 from suite.servers import locks
-from suite.servers.errors import NotReadyInTime, PortTaken, ServerDied, ServerError, SupervisorLost
+from suite.servers.errors import (
+    LaunchFailed,
+    NotReadyInTime,
+    PortTaken,
+    ServerDied,
+    ServerError,
+    SupervisorLost,
+)
 from suite.servers.health import ReadyWatch
 from suite.servers.log import LogCopy
 from suite.servers.node import Node
@@ -56,6 +63,8 @@ class Launcher:
         self._stack = ExitStack()
         self._abandoned = False
         self.launches = 0
+        self.cards: Callable[[], tuple[str, ...]] = lambda: ()
+        """PCI addresses of the first host's GPUs that are the server's; none: any. Whose an Xid is hangs on it."""
 
     def __enter__(self) -> Launcher:
         names = [self.target.host, *(n for n in self.target.nodes if n != self.target.host)]
@@ -251,8 +260,11 @@ class Launcher:
 
     def _check_nodes(self) -> None:
         for node in self.nodes:
-            if failure := node.failure() or node.hopeless():
+            if failure := self._failure(node) or node.hopeless():
                 raise failure
+
+    def _failure(self, node: Node) -> LaunchFailed | None:
+        return node.failure(self.cards if node is self.nodes[0] else lambda: ())
 
     def _await_log(self, limit_s: float = 2.0) -> None:
         """Take in what the log says up to here; an engine hands it on a little later."""
@@ -291,7 +303,7 @@ class Launcher:
         if self._server is None or launch != self.launches:
             raise ServerDied("the server has been stopped", "Use the one that was started last.")
         for node in self.nodes:
-            if failure := node.failure():
+            if failure := self._failure(node):
                 what = f"the server on {node.host.name} died: {failure.summary}"
                 raise ServerDied(what, failure.advice, failure.evidence) from failure
 

@@ -89,8 +89,8 @@ class Node:
             phases=self.clock.seconds(),
         )
 
-    def failure(self) -> LaunchFailed | None:
-        """Why the server there has ended, if it has."""
+    def failure(self, cards: Callable[[], tuple[str, ...]] = lambda: ()) -> LaunchFailed | None:
+        """Why the server there has ended, if it has; ``cards`` gives the PCI addresses of its GPUs (none: any)."""
         self.supervisor.drain()
         news = self.supervisor.exit
         if news is None:
@@ -98,7 +98,7 @@ class Node:
         phase = self.clock.current
         self.clock.finish()
         version = self.version() if news["code"] == 2 else None
-        return diagnose(signs_of(news, self._lines(), phase, version), self.evidence())
+        return diagnose(signs_of(news, self._lines(), phase, version, cards()), self.evidence())
 
     def hopeless(self) -> LaunchFailed | None:
         """Why the server there will never be ready although it runs, if so."""

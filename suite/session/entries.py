@@ -142,6 +142,7 @@ class Measured(_Entry, frozen=True, omit_defaults=True):
     identity: Facts
     subject: Facts
     invalid: list[Invalid] = []
+    clocks: dict[str, float] = {}
     warmup_s: float = 0.0
 
 

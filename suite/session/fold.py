@@ -43,7 +43,8 @@ class Work:
     def sample(self) -> Launch:
         """All rounds as one launch, with what was found wrong with them together."""
         rounds = [sample for _, sample in sorted(self.samples.items())]
-        return joined(rounds, self.measured.invalid if self.measured else ())
+        found = self.measured
+        return joined(rounds, found.invalid if found else (), found.clocks if found else None)
 
     @property
     def answered(self) -> bool:

@@ -308,14 +308,23 @@ class Measure:
         played.invalid.extend(
             self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
         )
+        if "power_capped" not in self._run.target.tolerate:
+            played.clocks = watched.clocks
         self._look_back(played, asked)
         facts = (plain_facts(played.identity), plain_facts(played.subject))
         self._run.note(
             entries.Measured(
-                launch, asked.key, len(played.rounds), *facts, invalid=played.invalid, warmup_s=warmup_s
+                launch,
+                asked.key,
+                len(played.rounds),
+                *facts,
+                invalid=played.invalid,
+                clocks=played.clocks,
+                warmup_s=warmup_s,
             )
         )
         self._served.server.check()
+        self._run.surroundings.must_have_stayed_sound(watched)
         if len(played.rounds) < asked.rounds:
             self._run.stopping.check()
         require_answers(played)

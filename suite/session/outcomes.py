@@ -84,6 +84,7 @@ SERVERS_OWN = (
     servers.IncompatibleFlags,
     servers.OutOfMemory,
     servers.DraftWeightsMissing,
+    servers.KernelFault,
     servers.ChildDied,
     servers.NotReadyInTime,
     servers.ExitedEarly,

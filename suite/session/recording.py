@@ -33,6 +33,7 @@ class Played:
     invalid: list[Invalid] = field(default_factory=list)
     identity: Facts = field(default_factory=dict)
     subject: Facts = field(default_factory=dict)
+    clocks: dict[str, float] = field(default_factory=dict)
 
     def add(
         self, round_: Round, values: Mapping[str, metrics.Value], invalid: Sequence[Invalid] = ()
@@ -64,7 +65,7 @@ class Played:
 
     def launch(self) -> Launch:
         """As the gate keeps it."""
-        return joined(self.samples, self.invalid)
+        return joined(self.samples, self.invalid, self.clocks)
 
 
 def sample_of(round_: Round, values: Mapping[str, metrics.Value], invalid: Sequence[Invalid] = ()) -> Launch:
@@ -80,8 +81,10 @@ def sample_of(round_: Round, values: Mapping[str, metrics.Value], invalid: Seque
     )
 
 
-def joined(samples: Sequence[Launch], invalid: Sequence[Invalid] = ()) -> Launch:
-    """Rounds in the order in which they were played, as one launch; ``invalid`` concerns all of them."""
+def joined(
+    samples: Sequence[Launch], invalid: Sequence[Invalid] = (), clocks: Mapping[str, float] | None = None
+) -> Launch:
+    """Rounds in the order in which they were played, as one launch; ``invalid`` and ``clocks`` concern all of them."""
     names = dict.fromkeys(name for sample in samples for name in sample.rounds)
     counted = dict.fromkeys(name for sample in samples for name in sample.counts)
     none = Counts([], [])
@@ -98,6 +101,7 @@ def joined(samples: Sequence[Launch], invalid: Sequence[Invalid] = ()) -> Launch
             ),
         ],
         answers=answered.joined([sample.answers for sample in samples]),
+        clocks=dict(clocks or {}),
     )
 
 

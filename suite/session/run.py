@@ -75,6 +75,7 @@ class Run:
         # logs are named by the number of their launch: those of earlier tries stay
         self._launcher.launches = max(self.told.launches, default=0)
         self.surroundings = Surroundings(suite, self.target)
+        self._launcher.cards = self.surroundings.own_cards
         self.build = Build(lambda: self.runtime, self.directory)
         self._open = ExitStack()
         self._entered = False
@@ -157,10 +158,12 @@ class Run:
         arm = self.target.arm(slot.arm)
         self.progress.passing(f"launching {slot}")
         begun = time.monotonic()
+        self.surroundings.before_launch()
         server = self._launcher.start(arm)
         served = Served(self.target, arm, slot, server, number)
         try:
             ready = time.monotonic() - begun
+            self.surroundings.when_ready()
             self.progress.say(f"{slot}: ready after {ready:.0f} s ({served.info.speculation})")
             build = {**self._installed, "sglang": served.info.version}
             self.must_be_the_build(build)

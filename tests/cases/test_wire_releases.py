@@ -108,7 +108,8 @@ def test_an_adaptive_server_breaks_no_identity(tmp_path: Path) -> None:
     odd = Odd(info=info, details=deeper, tokens_a_step=6, metrics=None)
     with serving(odd) as url:
         ran = attached(tmp_path, url, "-m", "perf and (activation or decode)")
-        assert ran.code == 0, ran.out
+        assert "failed" not in ran.out
+        assert "2 passed" in ran.out
         assert "acceptance_identity" not in ran.out
         assert "adaptive" in ran.out
         odd.info = {}

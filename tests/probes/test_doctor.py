@@ -216,7 +216,7 @@ def test_cards_that_are_used_limited_and_hot(examine: Examine, monkeypatch: pyte
     there = gpus.Gpus((card,), (gpus.Process(7, "python", "GPU-0", 900.0),))
     monkeypatch.setattr(gpus, "read", lambda host, *_, **__: there)
     monkeypatch.setattr(
-        gpus, "kernel_log", lambda host: "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
+        gpus, "kernel_log", lambda *_, **__: "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
     )
     lines = examine(gpus=1)
     assert "process 7 (python)" in bad(lines, "idle").said

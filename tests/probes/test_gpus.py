@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite import xids
 from suite.gate.invalid import clocks_throttled
 from suite.gate.records import Invalid
 from suite.hosts import LocalHost
@@ -175,10 +176,11 @@ def test_a_card_lost_in_mid_round_is_an_outcome(replay: Replay, tmp_path: Path) 
 
 
 def test_xids_are_found_in_the_kernels_log() -> None:
-    assert gpus.xids((RECORDINGS / "kernel.log").read_text()) == [
-        ("PCI:0000:01:00", 8, "pid=48694, name=python3, channel 0x00000008"),
-        ("PCI:0000:21:00", 79, "GPU has fallen off the bus."),
-    ]
+    first, second = xids.read((RECORDINGS / "kernel.log").read_text())
+    assert first == xids.Xid("PCI:0000:01:00", 8, "pid=48694, name=python3, channel 0x00000008")
+    assert (first.pid, first.process) == (48694, "python3")
+    assert second == xids.Xid("PCI:0000:21:00", 79, "GPU has fallen off the bus.")
+    assert (second.pid, second.process) == (None, "")
 
 
 @given(st.text(max_size=200))

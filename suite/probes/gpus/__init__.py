@@ -1,6 +1,20 @@
 """The GPUs of a host, seen through its nvidia-smi: what they are, what else runs on them, how they fared in a round."""
 
-from suite.probes.gpus.query import SERIOUS, Gpu, Gpus, NoGpus, Process, kernel_log, parse, read, xids
+from suite.probes.gpus.faults import CardFault, card_faults
+from suite.probes.gpus.query import SERIOUS, Gpu, Gpus, NoGpus, Process, kernel_log, parse, processes, read
 from suite.probes.gpus.sampler import Sampler
 
-__all__ = ["SERIOUS", "Gpu", "Gpus", "NoGpus", "Process", "Sampler", "kernel_log", "parse", "read", "xids"]
+__all__ = [
+    "SERIOUS",
+    "CardFault",
+    "Gpu",
+    "Gpus",
+    "NoGpus",
+    "Process",
+    "Sampler",
+    "card_faults",
+    "kernel_log",
+    "parse",
+    "processes",
+    "read",
+]

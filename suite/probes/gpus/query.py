@@ -94,6 +94,8 @@ class Gpu:
     memory_used_mib: float | None = None
     memory_total_mib: float | None = None
     utilization_percent: float | None = None
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """What the card answered in place of a number, by the name of the figure."""
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
@@ -158,7 +160,7 @@ def read(
                 return NoGpus(
                     "lost" if lost else "failed", "; ".join(lost) or f"{command} printed nothing of use"
                 )
-            return Gpus(gpus, _processes(host, command, timeout_s, env), lost, fields)
+            return Gpus(gpus, processes(host, command, timeout_s, env), lost, fields)
         fields = _without(fields, invalid[1])
     return NoGpus("failed", f"{command} knows none of the fields asked for")
 
@@ -202,11 +204,11 @@ def parse(text: str, names: Sequence[str]) -> tuple[tuple[Gpu, ...], tuple[str, 
     gpus, lost = [], []
     for line in text.splitlines():
         values = [value.strip() for value in line.split(",")]  # nvidia-smi quotes nothing
-        if _LOST.search(line):
+        row = dict(zip(names, values, strict=False)) if len(values) == len(names) else None
+        if row is not None and (gpu := _gpu(row)) is not None:
+            gpus.append(gpu)  # what a lost one answers in its fields is in `silent`
+        elif row is not None or _LOST.search(line):
             lost.append(line.strip())
-        gpu = _gpu(dict(zip(names, values, strict=False))) if len(values) == len(names) else None
-        if gpu is not None:
-            gpus.append(gpu)
     return tuple(gpus), tuple(lost)
 
 
@@ -223,8 +225,13 @@ def _gpu(values: Mapping[str, str]) -> Gpu | None:
         driver=_told(values.get("driver")),
         persistence={"Enabled": True, "Disabled": False}.get(values.get("persistence", "")),
         reasons=_mask(values.get("reasons", "")),
+        silent={name: said for name, said in values.items() if _is_silent(name, said)},
         **{name: _number(values.get(name, "")) for name in _NUMBERS},
     )
+
+
+def _is_silent(name: str, said: str) -> bool:
+    return (name in _NUMBERS and _number(said) is None) or (name == "reasons" and _mask(said) is None)
 
 
 _NUMBERS = tuple(name for name in FIELDS if name.endswith(("_c", "_w", "_mhz", "_mib", "_percent")))
@@ -250,9 +257,13 @@ def _mask(value: str) -> int | None:
         return None
 
 
-def _processes(
-    host: Host, command: str, timeout_s: float, env: Mapping[str, str] | None
+def processes(
+    host: Host,
+    command: str = "nvidia-smi",
+    timeout_s: float = 10.0,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[Process, ...]:
+    """Who computes on the cards; empty where that cannot be asked."""
     fields = "pid,process_name,gpu_uuid,used_memory"
     argv = [command, f"--query-compute-apps={fields}", "--format=csv,noheader,nounits"]
     answer = _run(host, argv, timeout_s, env)
@@ -265,19 +276,13 @@ def _processes(
     )
 
 
-_XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+),? *(.*)")
-
-
-def xids(kernel_log: str) -> list[tuple[str, int, str]]:
-    """The driver's Xid errors in a kernel log: which card (PCI), which number, what was said."""
-    return [(match[1], int(match[2]), match[3].strip()) for match in _XID.finditer(kernel_log)]
-
-
-def kernel_log(host: Host, timeout_s: float = 10.0) -> str | None:
+def kernel_log(
+    host: Host, command: str = "dmesg", timeout_s: float = 10.0, env: Mapping[str, str] | None = None
+) -> str | None:
     """The kernel's log of this boot, or ``None`` where it may not be read."""
-    for argv in (["dmesg"], ["journalctl", "--dmesg", "--boot", "--no-pager", "--quiet"]):
+    for argv in ([command], ["journalctl", "--dmesg", "--boot", "--no-pager", "--quiet"]):
         try:
-            done = host.run(argv, timeout_s=timeout_s)
+            done = host.run(argv, timeout_s=timeout_s, env=env)
         except HostError:
             continue
         if done.code == 0 and done.stdout.strip():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 
 from suite.hosts import Host, HostError, Running
-from suite.probes.gpus.query import FIELDS, Gpu, NoGpus, parse, query, read
+from suite.probes.gpus.query import FIELDS, Gpu, NoGpus, Process, parse, processes, query, read
+
+PROCESSES_EVERY_S = 10.0
 
 Sample = tuple[Gpu, ...]
 """All cards at about one moment."""
@@ -16,7 +19,8 @@ Sample = tuple[Gpu, ...]
 class Sampler:
     """Samples every ``interval_s`` between :meth:`start` and :meth:`stop`, or within a ``with``.
 
-    One nvidia-smi loops by itself: starting one for each sample would cost CPU time that the client needs.
+    One nvidia-smi loops by itself: starting one for each sample would cost CPU time that the client needs. Who else
+    computes on the cards is asked at both ends, and every ten seconds between them.
     One that cannot loop is asked again and again. On a host without GPUs nothing is sampled and ``outcome``
     says why; it also says so when a card was lost in the middle.
     """
@@ -35,10 +39,12 @@ class Sampler:
         self._cards = 0
         self._fields: Mapping[str, str] = FIELDS
         self.outcome: NoGpus | None = None
+        self.processes: dict[int, Process] = {}
+        """Everyone who was seen to compute on the cards, by process number."""
 
     def start(self) -> Sampler:
         """Begin. Never raises for what nvidia-smi does: it must not end a measurement."""
-        self._samples, self._cards, self.outcome = [], 0, None
+        self._samples, self._cards, self.outcome, self.processes = [], 0, None, {}
         self._stopping.clear()
         if self._look():
             self._thread = threading.Thread(target=self._watch, name="gpu-sampler", daemon=True)
@@ -64,7 +70,11 @@ class Sampler:
             self.outcome = NoGpus("lost", "; ".join(found.lost))
         self._cards, self._fields = len(found.gpus), found.fields
         self._samples.append(found.gpus)
+        self._meet(found.processes)
         return True
+
+    def _meet(self, found: Iterable[Process]) -> None:
+        self.processes.update({process.pid: process for process in found})
 
     def _watch(self) -> None:
         try:
@@ -82,7 +92,11 @@ class Sampler:
     def _listen(self, running: Running) -> None:
         """Collect lines until each card has spoken; a line that is no card is what is said of a lost one."""
         pending: list[Gpu] = []
+        asked = time.monotonic()
         while not self._stopping.is_set():
+            if time.monotonic() - asked > PROCESSES_EVERY_S:
+                self._meet(processes(self._host, self._command, env=self._env))
+                asked = time.monotonic()
             try:
                 line = running.line(timeout_s=0.2)
             except (EOFError, HostError):
