@@ -14,6 +14,16 @@ from pathlib import Path
 from suite.hosts.base import Completed, Host, Running, in_words
 from suite.hosts.errors import CommandFailed, CommandTimeout, ConnectionLost, NoSuchFile
 
+_RUNNING: set[subprocess.Popen[bytes]] = set()
+"""Commands that somebody waits for."""
+
+
+def kill_running() -> None:
+    """Kill every command that is waited for, with all it started. For a signal's handler: waits for nothing."""
+    for process in list(_RUNNING):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+
 
 class LocalHost(Host):
     """Commands are started directly; files are the machine's own; a forwarded port is the port itself."""
@@ -46,6 +56,7 @@ class LocalHost(Host):
         except OSError as error:
             return Completed(tuple(argv), 127, "", f"{argv[0]}: {error.strerror or error}")
         data = input.encode() if isinstance(input, str) else input
+        _RUNNING.add(process)
         try:
             out, err = process.communicate(data, timeout_s)
         except BaseException as error:
@@ -53,6 +64,8 @@ class LocalHost(Host):
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise CommandTimeout(f"{argv[0]} did not end in time ({timeout_s:g} s) on {self.name}") from None
+        finally:
+            _RUNNING.discard(process)
         return Completed(tuple(argv), process.returncode, _text(out), _text(err))
 
     def start(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,25 @@ def ends_as(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str, str]
                 f"docs/reliability.md does not say so: {tried} | {end}; "
                 "run REWRITE_SCOREBOARD=1 pytest tests -k hostile"
             )
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[[Path], None]]:
+    """``small_disk(directory)``: 2 MB of room there, and no more. Skips, saying why, where nothing may be mounted."""
+    mounted: list[Path] = []
+
+    def mount(directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(directory)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no small disk can be mounted here: {getattr(error, 'stderr', '') or error}")
+        mounted.append(directory)
+
+    yield mount
+    for directory in mounted:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
