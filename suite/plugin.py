@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,11 +17,13 @@ from suite.config import ConfigError
 from suite.gate import GateError, Judgement, Session, WriteFailed
 from suite.gate.floor import noise_floor
 from suite.gate.status import BROKEN, INFRASTRUCTURE
+from suite.hosts import HostError
 from suite.load import LoadError
 from suite.questions import crossover
 from suite.questions.memory import Memory
 from suite.report import allure_files, failures, summary
 from suite.report.clean import Cleaner, clean
+from suite.servers import ServerError, end_all_at_once
 from suite.session import settings as suite_settings
 from suite.session.collection import (
     Arranged,
@@ -46,6 +48,7 @@ from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.settings import Settings
+from suite.session.signals import Signals
 from suite.session.stored import Stored
 from suite.sglang.errors import ProbeError
 from suite.terminal.progress import Progress
@@ -96,6 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(plugin, "sglang-perf-gate")
     redact.learn_from(os.environ)
     config.pluginmanager.register(Cleaner(), "sglang-perf-gate-clean")
+    config.pluginmanager.register(OthersReports(plugin), "sglang-perf-gate-reports")
 
 
 class PerfPlugin:
@@ -110,6 +114,7 @@ class PerfPlugin:
         self.memory = Memory()
         self.resumption: Resumption | None = None
         self._run: Run | None = None
+        self.signals = Signals(end_all_at_once, self.progress.last_words)
 
     def resume(self, run: str) -> None:
         """Take up an earlier run, with the options that it began with.
@@ -141,6 +146,7 @@ class PerfPlugin:
                 chosen.results,
                 self.progress,
                 again=self.resumption.folder if self.resumption else None,
+                on_full=self.signals.stop,
             )
             self._run.note(self._first_entry(self._run))
         return self._run
@@ -243,18 +249,26 @@ class PerfPlugin:
             return True
         self._begin()
         playing = Playing(lambda: self.run, self.memory, self.resumption.done if self.resumption else ())
+        self.signals.install()
         try:
             self._measure(session, playing)
         except KeyboardInterrupt as interrupt:
-            session._setupstate.teardown_exact(None)
-            self.run.stopping.ask(str(interrupt) or "interrupted")
-            self.run.told.ended = self.run.stopping.reason or ""
-            self.run.close()
-            self.judge.look()
-            playing.play(session, self.arranged.verdicts)
-            raise
+            self._stopped(session, playing, str(interrupt) or "interrupted")
         playing.play(session, self.arranged.verdicts)
         return True
+
+    def _stopped(self, session: pytest.Session, playing: Playing, reason: str) -> NoReturn:
+        """Told to stop: the server goes down while what was measured is judged and reported, as far as it goes."""
+        self.signals.ending()
+        run = self.run
+        run.abandon()
+        session._setupstate.teardown_exact(None)
+        run.tell("disk" if run.disk.full else "stopped", reason)
+        run.stopping.ask(reason)
+        run.told.ended = run.stopping.reason or ""
+        self.judge.look()
+        playing.play(session, self.arranged.verdicts)
+        raise session.Interrupted(reason)
 
     def _begin(self) -> None:
         """Make the run's directory, or open the one that is taken up again, before anything is launched."""
@@ -347,30 +361,48 @@ class PerfPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        self.signals.ending()
         if self._run is None:
             return
         run = self._run
         try:
             run.close()
+        except (ServerError, HostError) as error:
+            self.stored.problems.append(str(error))
+            self.stored.unwritten = True
         finally:
             run.note(Closed(time.time(), run.stopping.reason or ""))
             self.judge.look()
             if self._measured:
                 crossover.tell(self.judge.judged, self.memory.tables)
             if self.memory.tables.rows:
-                self.memory.tables.save(run.directory / "tables.json")
+                tables = run.directory / "tables.json"
+                self.stored.attempt("the tables", lambda: self.memory.tables.save(tables))
             self.stored.keep(run, self.judge)
-            self._write_allure(run)
+            self.stored.attempt("the Allure report", lambda: self._write_allure(run))
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self._status(run)
+        elif exitstatus == pytest.ExitCode.INTERRUPTED:
+            session.exitstatus = self._status_when_stopped(run)
 
     def _status(self, run: Run) -> int:
         """The judgement's, unless something beside the scenarios failed."""
         if self.others_failed:
             return BROKEN
         status = self.judge.judgement().status
-        unwritten = self.stored.unwritten or run.unwritten is not None
-        return INFRASTRUCTURE if unwritten and status != BROKEN else status
+        return INFRASTRUCTURE if self._unwritten(run) and status != BROKEN else status
+
+    def _status_when_stopped(self, run: Run) -> int:
+        """pytest's own 2, unless it is certain by now that the run could not have ended well."""
+        proven = {"regression", "broken promise", "broken"}
+        words = {verdict.word for verdict in self.judge.judgement().verdicts.values()}
+        words |= {outcome.word for outcome in self.judge.judged.outcomes}
+        if self.others_failed or words & proven:
+            return BROKEN
+        return INFRASTRUCTURE if self._unwritten(run) else pytest.ExitCode.INTERRUPTED
+
+    def _unwritten(self, run: Run) -> bool:
+        return self.stored.unwritten or run.unwritten is not None or run.disk.full is not None
 
     def _write_allure(self, run: Run) -> None:
         directory = self.config.getoption("allure_report_dir", default=None)
@@ -379,6 +411,9 @@ class PerfPlugin:
             allure_files.write_run(
                 Path(directory), run, judgement, {**run.build.subject({}), **run.surroundings.subject()}
             )
+
+    def pytest_unconfigure(self) -> None:
+        self.signals.restore()
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for line in self.memory.tables.lines():
@@ -394,3 +429,19 @@ class PerfPlugin:
             terminalreporter.section("noise floor")
             for line in summary.of_noise(noise_floor(self._session(), self.stored.rules)):
                 terminalreporter.write_line(line)
+
+
+class OthersReports:
+    """Reports that others write at the end (JUnit): one that finds no room must not take the rest down with it."""
+
+    def __init__(self, plugin: PerfPlugin) -> None:
+        self._plugin = plugin
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        try:
+            yield
+        except OSError as error:
+            self._plugin.stored.problems.append(f"a report was not written: {error}")
+            if session.exitstatus != BROKEN:
+                session.exitstatus = INFRASTRUCTURE

@@ -152,6 +152,18 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     short: str = ""
 
 
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened beside the measurements and bears on how far they may be trusted.
+
+    kind: `leftover` (of a dead run, ended), `supervisor` (lost, or not all it should have done), `log` (not copied),
+    `death` (of a server, which was launched again), `faults` (requests that failed or stood still in no used round),
+    `disk`, `stopped`; text: what happened, for people.
+    """
+
+    kind: str
+    text: str
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much was to be measured. `look_launches`: launches an arm after which the run is judged, ascending.
 
@@ -174,7 +186,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
 
     run_id: unique; started_at: ISO 8601 date and time; environment: facts about the run that are neither
     identity nor subject (host name, command line of the suite) and are never compared.
-    asked: all that the run was to judge, measured or not; outcomes: how its items ended.
+    asked: all that the run was to judge, measured or not; outcomes: how its items ended; events: what else happened.
     """
 
     run_id: str
@@ -185,6 +197,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     environment: Facts = {}
     asked: list[Asked] = []
     outcomes: list[Outcome] = []
+    events: list[Event] = []
 
     def find(self, question: str, arm: str) -> Series | None:
         """The series of this question and arm, or None."""

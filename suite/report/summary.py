@@ -41,6 +41,7 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
         *_broken(session.outcomes),
         "",
         f"{words}; {_times(len(run.told.launches), 'launch', 'launches')}",
+        *(event.text for event in session.events),
         *judgement.notes,
         *notes,
     ]

@@ -36,7 +36,7 @@ from suite.servers.launcher import Launcher
 from suite.servers.phases import PHASES
 from suite.servers.runtimes import DockerWay, ProcessWay, SystemdWay, Way
 from suite.servers.server import Ended, Server
-from suite.servers.supervisor_client import Tell
+from suite.servers.supervisor_client import Tell, end_all_at_once
 
 __all__ = [
     "AttachLauncher",
@@ -65,6 +65,7 @@ __all__ = [
     "SupervisorLost",
     "UnitUnusable",
     "WeightsMissing",
+    "end_all_at_once",
     "launcher_for",
 ]
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from suite import redact
 from suite.hosts import ConnectionLost, Host
+from suite.hosts.local import kill_running
 from suite.servers.errors import Locked, SupervisorFailed, SupervisorLost
 
 DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
@@ -65,11 +66,12 @@ _OPEN: set[Supervisor] = set()
 
 
 def end_all_at_once(limit_s: float) -> bool:
-    """Have every supervisor kill what it holds, and wait at most ``limit_s`` for them to go; did all?
+    """Kill every command here, have every supervisor kill what it holds, and wait at most ``limit_s``; did all go?
 
     For a signal's handler: takes no lock that the interrupted code may hold. What takes longer goes on without us.
     """
     deadline = time.monotonic() + limit_s
+    kill_running()
     supervisors = list(_OPEN)
     for supervisor in supervisors:
         supervisor.hurry()

@@ -37,7 +37,7 @@ class ResultsDisk:
         try:
             self._reserve.write_bytes(bytes(RESERVE))
         except OSError as error:
-            self.failed(error)
+            self.failed(error.strerror or str(error))
             return
         threading.Thread(target=self._watch, name="results disk", daemon=True).start()
 
@@ -46,7 +46,7 @@ class ResultsDisk:
             try:
                 self._try()
             except OSError as error:
-                self.failed(error)
+                self.failed(error.strerror or str(error))
                 return
 
     def _try(self) -> None:
@@ -57,12 +57,11 @@ class ResultsDisk:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def failed(self, error: OSError) -> None:
+    def failed(self, reason: str) -> None:
         """Something could not be written there: make room for the last words, and have the run end."""
         with self._once:
             if self.full is not None:
                 return
-            reason = error.strerror or str(error)
             self.full = f"results cannot be written any more: {self._directory}: {reason}"
         self._release()
         self._on_full(self.full)

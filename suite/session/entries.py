@@ -164,9 +164,10 @@ class Item(_Entry, frozen=True, omit_defaults=True):
 
 
 class Note(_Entry, frozen=True, omit_defaults=True):
-    """A sentence about the run as a whole."""
+    """A sentence about the run as a whole. kind: of an event that bears on how far the run may be trusted."""
 
     text: str
+    kind: str = ""
 
 
 class Closed(_Entry, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from suite.gate import Asked, Facts, Launch, Outcome, Plan, Series, Session, speedup
+from suite.gate import Asked, Event, Facts, Launch, Outcome, Plan, Series, Session, speedup
 from suite.session.entries import (
     Answering,
     Begun,
@@ -18,6 +18,7 @@ from suite.session.entries import (
     Item,
     Launching,
     Measured,
+    Note,
     Ready,
     Resumed,
     Round,
@@ -89,6 +90,7 @@ class Told:
     failed: dict[int, Failed] = field(default_factory=dict)
     complete: set[tuple[str, int]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
     ended: str = ""
     """Why the run was ended before its end, where it says so."""
 
@@ -113,6 +115,7 @@ class Told:
             series=[*self._plain(measured), *self._ratios(measured, up_to)],
             asked=self._asked(up_to),
             outcomes=self._outcomes(up_to),
+            events=list(self.events),
         )
 
     def _outcomes(self, up_to: int | None) -> list[Outcome]:
@@ -262,6 +265,9 @@ def take(found: Told, entry: Entry) -> None:
                 work.measured = entry
         case Item():
             found.items[entry.item] = entry
+        case Note():
+            if entry.kind:
+                found.events.append(Event(entry.kind, entry.text))
         case _:
             pass
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from suite import redact
 from suite.config import Sizes, Suite, Target
 from suite.gate import Facts, WriteFailed
 from suite.gate.records import differing, plain_facts
@@ -17,7 +21,8 @@ from suite.servers import LaunchFailed, NotThisArm, ServerError, launcher_for
 from suite.servers.runtimes import Runtime, runtime_of
 from suite.session import fold, journal
 from suite.session.build import Build
-from suite.session.entries import Ended, Entry, Failed, Launching, Ready
+from suite.session.disk import ResultsDisk
+from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready
 from suite.session.journal import Journal
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
 from suite.session.plan import Slot
@@ -39,6 +44,7 @@ class Run:
         extra_flags: changes to the target's flags for this run alone (``--flag``).
         results: the directory under which this run gets one of its own.
         again: the directory of an earlier run that is taken up again, instead of a new one.
+        on_full: called, in whatever thread finds out, when results cannot be written any more.
 
     Raises:
         WriteFailed: the directory cannot be written, or another run is writing it.
@@ -54,6 +60,7 @@ class Run:
         results: Path,
         progress: Progress,
         again: Path | None = None,
+        on_full: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.suite = suite
         self.budget = budget
@@ -70,13 +77,15 @@ class Run:
         env = {name: value.replace("{run}", str(self.directory)) for name, value in target.env.items()}
         self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}, "env": env})
         self._launcher = launcher_for(
-            suite, self.target, log_dir=self.directory / "logs", say=progress.passing
+            suite, self.target, log_dir=self.directory / "logs", say=progress.passing, tell=self.tell
         )
         # logs are named by the number of their launch: those of earlier tries stay
         self._launcher.launches = max(self.told.launches, default=0)
         self.surroundings = Surroundings(suite, self.target)
         self._launcher.cards = self.surroundings.own_cards
         self.build = Build(lambda: self.runtime, self.directory)
+        self.disk = ResultsDisk(self.directory, on_full)
+        self._untold: queue.SimpleQueue[Note] = queue.SimpleQueue()
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
@@ -108,6 +117,7 @@ class Run:
         except WriteFailed as error:
             self.unwritten = str(error)
             self.stopping.ask(str(error))
+            self.disk.failed(str(error))
 
     def served(self, slot: Slot) -> Served:
         """The server of this launch, brought up if it is not, any other taken down first.
@@ -126,6 +136,7 @@ class Run:
                 raise
             return self._served
         self._stop()
+        self.tell_waiting()
         if (earlier := self._failed.get(slot.arm) or self._lost) is not None:
             raise _told_before(slot, earlier)
         number = max(self.told.launches, default=0) + 1
@@ -153,6 +164,7 @@ class Run:
 
     def _start(self, slot: Slot, number: int) -> Served:
         if not self._entered:
+            self.disk.watch()
             self._open.enter_context(self._launcher)
             self._entered = True
         arm = self.target.arm(slot.arm)
@@ -173,6 +185,19 @@ class Run:
             raise
         return served
 
+    def tell(self, kind: str, text: str) -> None:
+        """Keep what bears on how far this run may be trusted: for the file, the footer and the report. From any thread."""
+        self._untold.put(Note(redact.scrub(text), kind))
+        if threading.current_thread() is threading.main_thread():
+            self.tell_waiting()
+
+    def tell_waiting(self) -> None:
+        """Note what other threads have told meanwhile; only the main thread writes."""
+        with contextlib.suppress(queue.Empty):
+            while note := self._untold.get_nowait():
+                self.note(note)
+                self.progress.say(note.text)
+
     def _stop(self) -> None:
         if self._served is not None:
             self.progress.passing(f"ending {self._served.slot}")
@@ -181,13 +206,22 @@ class Run:
             served.server.stop()
             self.note(Ended(served.number, time.monotonic() - began))
 
+    def abandon(self) -> None:
+        """Have whatever is up ended within seconds and wait for nothing; :meth:`close` waits for it."""
+        self._served = None
+        self._launcher.abandon()
+
     def close(self) -> None:
         """End whatever is up. Safe to call more than once."""
         try:
             self._stop()
         finally:
-            self._open.close()
-            self.surroundings.close()
+            try:
+                self._open.close()
+            finally:
+                self.surroundings.close()
+                self.disk.close()
+                self.tell_waiting()
 
     @property
     def _installed(self) -> Facts:

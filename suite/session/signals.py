@@ -68,10 +68,12 @@ class Signals:
                 self._before[number] = signal.signal(number, self._handle)
 
     def restore(self) -> None:
-        """Put back what was there."""
-        self._over.set()
+        """Put back what was there. A run that was told to stop is over: what is still sent finds it already ending."""
+        if self._told is None:
+            self._over.set()
         for number, handler in self._before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            before = signal.SIG_DFL if handler is None else handler
+            signal.signal(number, before if self._told is None else signal.SIG_IGN)
         self._before.clear()
 
     def ending(self) -> None:

@@ -59,10 +59,10 @@ class Stored:
         What could not be written is told in ``problems``; the rest is still written.
         """
         session, judgement = judged.judged, judged.judgement()
-        self._try("the run", lambda: save_run(run.directory, session, judgement))
+        self.attempt("the run", lambda: save_run(run.directory, session, judgement))
         if session.series:
             history = History(run.directory.parent / "history", run.target.name)
-            self._try("the history", lambda: history.append(session))
+            self.attempt("the history", lambda: history.append(session))
         self.notes.extend([*run.build.notes, *run.surroundings.notes])
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
@@ -75,16 +75,17 @@ class Stored:
         for arm, why in refused(session, judgement).items():
             self.problems.append(f"nothing of {arm} was recorded: {why}")
         fit = recordable(session, judgement)
-        if fit.series and self._try("the baseline", lambda: self.store.record(fit)):
+        if fit.series and self.attempt("the baseline", lambda: self.store.record(fit)):
             self.notes.append(f"recorded as a baseline session in {self.store.folder}")
 
     def _keep_known_good(self, run: Run, session: Session, judgement: Judgement) -> None:
         build = run.build.subject({})
         known = known_good.of_run(session, judgement, build, run.build.lock, run.build.place)
-        if self._try("the known-good build", lambda: known_good.save(run.directory.parent, known)):
+        if self.attempt("the known-good build", lambda: known_good.save(run.directory.parent, known)):
             self.notes.append(f"known good: {known_good.name_of(known)} (python -m suite known-good)")
 
-    def _try(self, what: str, write: Callable[[], object]) -> bool:
+    def attempt(self, what: str, write: Callable[[], object]) -> bool:
+        """Write something; could it be? What went wrong is told at the end of the run."""
         try:
             write()
         except (GateError, OSError) as error:

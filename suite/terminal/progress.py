@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -24,6 +26,7 @@ class Progress:
         self._terminal = sys.stdout.isatty() and config.get_verbosity() >= 0
         self._quiet = config.get_verbosity() < 0
         self._fleeting = 0
+        self._stderr = os.dup(2)  # pytest captures that of items, and not yet
 
     def passing(self, text: str) -> None:
         """A remark that the next one replaces."""
@@ -41,6 +44,11 @@ class Progress:
         """Lines that were asked for, and so are written however quiet the run is to be."""
         for line in lines:
             self._write(line, newline=True)
+
+    def last_words(self, text: str) -> None:
+        """To standard error past everything that captures or buffers: for a signal's handler, and nothing after it."""
+        with contextlib.suppress(OSError):
+            os.write(self._stderr, text.encode("utf-8", "replace"))
 
     def _clear(self) -> None:
         if self._fleeting:

@@ -208,7 +208,20 @@ def test_a_full_disk_is_told_once_and_gives_back_what_was_kept(
     disk.watch()
     fill(results)
     wait_until(lambda: told)
-    disk.failed(OSError(5, "Input/output error"))
+    disk.failed("Input/output error")
     assert told == [f"results cannot be written any more: {results}: No space left on device"]
     (results / "run.json").write_bytes(bytes(200 * 1024))  # there is room for the last words
     disk.close()
+
+
+def test_a_signal_to_one_that_is_all_but_gone_does_not_change_how_it_ended() -> None:
+    process = started(
+        "import atexit\natexit.register(time.sleep, 1.5)\n"
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    watch.ending()\nwatch.restore()\nprint('over', flush=True)\nsys.exit(9)"
+    )
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "over\n"
+    process.send_signal(signal.SIGINT)
+    assert said(process) == ""
+    assert process.returncode == 9
