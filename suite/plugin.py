@@ -14,7 +14,7 @@ import pytest
 
 from suite import redact
 from suite.config import ConfigError
-from suite.gate import GateError, Judgement, Session, WriteFailed
+from suite.gate import GateError, Judgement, Outcome, Session, WriteFailed
 from suite.gate.floor import noise_floor
 from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.hosts import HostError
@@ -37,7 +37,7 @@ from suite.session.collection import (
     verdict_of,
     within_budget,
 )
-from suite.session.entries import FORMAT, VERSION, Begun, Closed, Entry, Resumed
+from suite.session.entries import FORMAT, VERSION, Begun, Closed, Entry, Item, Resumed
 from suite.session.files import Files
 from suite.session.judging import Judge, wanted_again
 from suite.session.outcomes import AnotherBuild, as_told, outcome_of
@@ -263,7 +263,12 @@ class PerfPlugin:
         run = self.run
         run.abandon()
         session._setupstate.teardown_exact(None)
-        run.tell("disk" if run.disk.full else "stopped", reason)
+        if run.disk.full is None:
+            run.tell("stopped", reason)
+        else:
+            run.note(
+                Item("results", 0, Outcome("results", "disk", "", 0, "infrastructure", reason), time.time())
+            )
         run.stopping.ask(reason)
         run.told.ended = run.stopping.reason or ""
         self.judge.look()
@@ -395,7 +400,7 @@ class PerfPlugin:
     def _status_when_stopped(self, run: Run) -> int:
         """pytest's own 2, unless it is certain by now that the run could not have ended well."""
         proven = {"regression", "broken promise", "broken"}
-        words = {verdict.word for verdict in self.judge.judgement().verdicts.values()}
+        words: set[str] = {verdict.word for verdict in self.judge.judgement().verdicts.values()}
         words |= {outcome.word for outcome in self.judge.judged.outcomes}
         if self.others_failed or words & proven:
             return BROKEN

@@ -31,6 +31,7 @@ class StoredFileError(GateError):
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path}: {what}")
         self.path = path
+        self.what = what
 
 
 class MissingFile(StoredFileError):

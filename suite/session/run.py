@@ -116,8 +116,8 @@ class Run:
             self.journal.append(entry)
         except WriteFailed as error:
             self.unwritten = str(error)
-            self.stopping.ask(str(error))
-            self.disk.failed(str(error))
+            self.stopping.ask("results cannot be written any more")
+            self.disk.failed(error.what)
 
     def served(self, slot: Slot) -> Served:
         """The server of this launch, brought up if it is not, any other taken down first.
