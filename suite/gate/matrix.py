@@ -24,7 +24,8 @@ from suite.gate.sides import Side, acceptance_of
 class Matrix:
     """Signed logs of launch values (+ = worse): `base` (1, S, B, G), `new` (1, L, G); columns in order of `keys`.
 
-    Of a column in `acceptance.borne` they are those of its steps; `raw` (1, L, G) is what was measured.
+    Of a column in `acceptance.borne` they are those of its steps; `raw` ones are as measured. played: rounds of a
+    launch of the run, by column.
     """
 
     keys: tuple[Key, ...]
@@ -36,6 +37,7 @@ class Matrix:
     raw_base: Array
     raw_new: Array
     acceptance: Acceptance
+    played: NDArray[np.intp]
 
     def first(self, launches: int) -> Matrix:
         """The same run when it had only the first so many launches."""
@@ -101,7 +103,14 @@ def build(
         Column(source, k.arm, rules[k].kind, rules[k].gated, rules[k].margin)
         for k, source in zip(keys, _sources(keys, raw_new), strict=True)
     )
-    return Matrix(keys, Layout(columns), base, new, generation, noise, raw_base, raw_new, acceptance)
+    return Matrix(
+        keys, Layout(columns), base, new, generation, noise, raw_base, raw_new, acceptance, _played(sides)
+    )
+
+
+def _played(sides: list[Side]) -> NDArray[np.intp]:
+    counts = [[len(x.rounds.get(side.key.metric, [])) for x in side.series.launches] for side in sides]
+    return np.array([max(max(count, default=1), 1) for count in counts], dtype=np.intp)
 
 
 def _sources(keys: tuple[Key, ...], new: Array) -> list[str]:

@@ -1,42 +1,158 @@
-"""What would settle an inconclusive verdict: launches, recorded sessions, or both builds in one session."""
+"""What would settle an inconclusive verdict: the cheapest of prompts, rounds, launches, sessions, or both builds in one."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from suite.gate.centred import OWN_PRIOR
 from suite.gate.decide import ALPHA_OWN, PASS_WIDTH, Decision
 from suite.gate.matrix import Matrix
-from suite.gate.shrink import t_quantile
+from suite.gate.precision import MOST_PROMPTS
+from suite.gate.shrink import mean, t_quantile
 
+MORE_PROMPTS = (1.5, 2, 3, 4, 6, 8, 16, 32)
+MORE_ROUNDS = (2, 3, 4)
 MORE_LAUNCHES = (3, 6, 9, 12)
 MORE_SESSIONS = 10
+LAUNCHES_DIFFER = 1.5
+"""Times what rounds explain: below it launches bring no more than rounds do, which cost no server start."""
 INTERLEAVED = "an interleaved run of both builds would settle it"
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of one column, and how much was measured; changes and variances in logs, + = worse.
+
+    change: of the column without acceptance; accepted: what acceptance adds, from `prompts` prompts. round_noise: of
+    the variance `within` of a launch, what its rounds explain.
+    """
+
+    margin: float
+    tests: int
+    change: float
+    df: float
+    between: float
+    within: float
+    round_noise: float
+    inverse: float
+    accepted: float
+    accepted_variance: float
+    prompts: int
+    rounds: int
+    launches: int
+    sessions: int
+    only_acceptance: bool
+
+    @property
+    def launches_differ(self) -> bool:
+        """By more than their rounds explain."""
+        return np.isnan(self.round_noise) or self.within > LAUNCHES_DIFFER * self.round_noise
+
+    @property
+    def variance(self) -> float:
+        """Of the change without acceptance."""
+        if self.only_acceptance:
+            return 0.0
+        launch = self.within * (1 / self.launches + self.inverse / self.sessions)
+        return self.between * (1 + 1 / self.sessions) + launch
+
+    def settled(self) -> bool:
+        """Whether the same change, measured so well, would be a pass or a regression."""
+        own, whole = (
+            self._word(self.change, self.variance),
+            self._word(self.change + self.accepted, self.variance + self.accepted_variance),
+        )
+        if self.only_acceptance:
+            return whole != ""
+        return own == "regression" or (own == "pass" and whole != "")
+
+    def _word(self, change: float, variance: float) -> str:
+        df, spread = np.array(self.df), float(np.sqrt(variance))
+        if change <= self.margin and change + float(t_quantile(0.95, df)) * spread < PASS_WIDTH * self.margin:
+            return "pass"
+        critical = float(t_quantile(1 - ALPHA_OWN / self.tests, df)) * spread
+        return "regression" if change > max(self.margin, critical) else ""
+
+    def with_prompts(self, prompts: int) -> Known:
+        """The same with so many prompts."""
+        return replace(
+            self, prompts=prompts, accepted_variance=self.accepted_variance * self.prompts / prompts
+        )
+
+    def with_rounds(self, rounds: int) -> Known:
+        """The same with so many rounds a launch, here and in the baseline's later sessions."""
+        less = self.round_noise * (1 - self.rounds / rounds)
+        return replace(self, rounds=rounds, within=max(self.within - less, 0.0))
+
+    def with_sessions(self, sessions: int) -> Known:
+        """The same against so many sessions; what three would show is not known of fewer: suppose what is usual."""
+        between = OWN_PRIOR**2 if self.sessions < 3 <= sessions else self.between
+        return replace(self, sessions=sessions, between=between, df=self.df + sessions - self.sessions)
+
+
 def settle(matrix: Matrix, decision: Decision, g: int) -> str:
-    """The cheapest thing expected to settle column `g`, in words: launches first, then sessions, then both builds."""
+    """The cheapest thing expected to settle column `g`, in words."""
     if decision.common_shift[0, g]:
         return f"common shift: {INTERLEAVED}"
-    sessions, launches = int(decision.sessions[0, g]), int(np.sum(~np.isnan(matrix.new[0, :, g])))
-    for more in (n for n in MORE_LAUNCHES if n > launches):
-        if _settled(matrix, decision, g, sessions, more):
-            return f"{more - launches} more launches of each arm would settle it (--launches {more})"
-    for total in range(max(sessions + 1, 3), MORE_SESSIONS + 1):
-        if _settled(matrix, decision, g, total, launches):
-            return f"{total - sessions} more recorded baseline sessions would settle it; or {INTERLEAVED}"
+    known = _known(matrix, decision, g)
+    for text, more in _cures(known):
+        if more.settled():
+            return f"{text} would settle it"
+    if known.only_acceptance:
+        return f"{MOST_PROMPTS} prompts would not settle it: the change is as large as the margin"
+    if known.prompts:
+        best = known.with_prompts(MOST_PROMPTS)
+        for text, more in _cures(replace(best, prompts=0)):
+            if more.settled():
+                return f"{text}, and more prompts, would settle it"
     return INTERLEAVED
 
 
-def _settled(matrix: Matrix, decision: Decision, g: int, sessions: int, launches: int) -> bool:
-    """Whether the same change, measured with that much data, would be a pass or a regression."""
-    between, within = float(decision.between[0, g]), float(decision.within[0, g])
-    if decision.sessions[0, g] < 3 <= sessions:
-        between = OWN_PRIOR**2  # what three sessions would show is not known: suppose what is usual
-    inverse = float(decision.inverse_launches[0, g])
-    spread = np.sqrt(between * (1 + 1 / sessions) + within * (1 / launches + inverse / sessions))
-    df = np.array(float(decision.df[0, g]) + max(sessions - float(decision.sessions[0, g]), 0))
-    margin, r = float(matrix.layout.margin[g]), float(decision.relative[0, g])
-    passes = r <= margin and r + t_quantile(0.95, df) * spread < PASS_WIDTH * margin
-    critical = t_quantile(1 - ALPHA_OWN / max(int(matrix.layout.gated.sum()), 1), df) * spread
-    return bool(passes or r > max(margin, float(critical)))
+def _cures(known: Known) -> Iterator[tuple[str, Known]]:
+    """From the cheapest to the dearest; launches only where launches differ."""
+    for times in MORE_PROMPTS if known.prompts else ():
+        prompts = int(np.ceil(known.prompts * times))
+        if prompts <= MOST_PROMPTS:
+            text = f"{prompts} prompts in place of {known.prompts} (acceptance_prompts in the budget)"
+            yield text, known.with_prompts(prompts)
+    if known.only_acceptance:
+        return
+    if not known.launches_differ:
+        for times in MORE_ROUNDS:
+            rounds = known.rounds * times
+            text = f"{rounds} rounds in place of {known.rounds} (--rounds {rounds})"
+            yield text, known.with_rounds(rounds)
+    else:
+        for launches in (n for n in MORE_LAUNCHES if n > known.launches):
+            text = f"{launches - known.launches} more launches of each arm (--launches {launches})"
+            yield text, replace(known, launches=launches)
+    for sessions in range(max(known.sessions + 1, 3), MORE_SESSIONS + 1):
+        more = sessions - known.sessions
+        text = f"{more} more recorded baseline session{'' if more == 1 else 's'}, or an interleaved run of both builds,"
+        yield text, known.with_sessions(sessions)
+
+
+def _known(matrix: Matrix, decision: Decision, g: int) -> Known:
+    borne, pairs = matrix.acceptance.borne.get(g), matrix.acceptance.judged.get(g)
+    asked = pairs or (borne.pairs if borne else None)
+    change = float(decision.relative[0, g])
+    return Known(
+        margin=float(matrix.layout.margin[g]),
+        tests=max(int(matrix.layout.gated.sum()), 1),
+        change=0.0 if pairs else change,
+        df=float(decision.df[0, g]),
+        between=float(decision.between[0, g]),
+        within=float(decision.within[0, g]),
+        round_noise=float(matrix.layout.cost[g] * mean(matrix.rounds.new[0, :, g], 0)),
+        inverse=float(decision.inverse_launches[0, g]),
+        accepted=change if pairs else float(decision.accepted[0, g]),
+        accepted_variance=float(decision.se[0, g] ** 2 if pairs else decision.accepted_se[0, g] ** 2),
+        prompts=int(asked.number[0]) if asked else 0,
+        rounds=int(matrix.played[g]),
+        launches=int(np.sum(~np.isnan(matrix.new[0, :, g]))),
+        sessions=int(decision.sessions[0, g]),
+        only_acceptance=pairs is not None,
+    )
