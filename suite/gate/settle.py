@@ -61,13 +61,14 @@ class Known:
 
     def settled(self) -> bool:
         """Whether the same change, measured so well, would be a pass or a regression."""
-        own, whole = (
-            self._word(self.change, self.variance),
-            self._word(self.change + self.accepted, self.variance + self.accepted_variance),
-        )
+        accepted = self._word(self.accepted, self.accepted_variance)
         if self.only_acceptance:
-            return whole != ""
-        return own == "regression" or (own == "pass" and whole != "")
+            return accepted != ""
+        own, whole = self._word(self.change, self.variance), self.change + self.accepted
+        if own == "pass" and accepted == "regression" and whole > self.margin:
+            return True
+        spread = self.variance + self.accepted_variance
+        return own == "regression" or (own == "pass" and self._word(whole, spread) == "pass")
 
     def _word(self, change: float, variance: float) -> str:
         df, spread = np.array(self.df), float(np.sqrt(variance))
