@@ -55,6 +55,7 @@ def add_parsers(subparsers: Subparsers) -> None:
     )
     made = _thing(things, "checkpoint", run_checkpoint, "has a checkpoint MTP heads?")
     made.add_argument("path", help="its directory, or its name in the Hugging Face cache")
+    made.add_argument("--revision", metavar="NAME", help="branch, tag or commit of it in that cache (main)")
     _thing(things, "gpus", run_gpus, "the GPUs, as nvidia-smi sees them")
 
 
@@ -192,7 +193,7 @@ def _conclusion(found: installation.Scanned) -> str:
 def run_checkpoint(arguments: argparse.Namespace) -> int:
     """Print what a checkpoint declares and holds; 1 when something is wrong with it."""
     with _host(arguments) as host:
-        found = checkpoint.read(host, arguments.path)
+        found = checkpoint.read(host, arguments.path, revision=arguments.revision)
     if arguments.json:
         print(json.dumps(asdict(found), indent=2))
         return 1 if found.problems else 0
@@ -202,6 +203,8 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
     print(f"quantization: {found.quantization or 'none declared'}\n{found}")
     for problem in found.problems:
         print(f"problem: {problem}")
+    for doubt in found.doubts:
+        print(f"doubt: {doubt}")
     return 1 if found.problems else 0
 
 
@@ -211,7 +214,7 @@ def run_gpus(arguments: argparse.Namespace) -> int:
         found = gpus.read(host)
     if arguments.json:
         print(json.dumps(asdict(found), indent=2))
-        return 1 if isinstance(found, gpus.NoGpus) else 0
+        return 1 if isinstance(found, gpus.NoGpus) or gpus.card_faults(found.gpus) else 0
     if isinstance(found, gpus.NoGpus):
         print(f"{found.why}: {found.message}")
         return 1

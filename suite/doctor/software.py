@@ -168,29 +168,38 @@ def checkpoint(runtime: Runtime) -> Iterator[Line]:
     if runtime.attached:
         return
     target = runtime.target
-    wanting: dict[str, list[str]] = {}
+    wanting: dict[tuple[str, str], list[str]] = {}
     for name, arm in target.arms.items():
         flags = runtime.flags(arm)
         # --config FILE may ask as well, but an arm of that kind has the target's checkpoint
         asks = speculation_sources.asked_by(flags) is not None and "speculative-draft-model-path" not in flags
-        wanting.setdefault(str(flags["model-path"]), []).extend([name] if asks else [])
-    for path in dict.fromkeys([target.model, *wanting]):
-        if path == target.model or wanting[path]:
-            yield from _checkpoint(runtime, path, wanting.get(path, []))
+        where = (str(flags["model-path"]), str(flags.get("revision", "")))
+        wanting.setdefault(where, []).extend([name] if asks else [])
+    own = (target.model, str(target.base_flags().get("revision", "")))
+    for where in dict.fromkeys([own, *wanting]):
+        if where == own or wanting[where]:
+            yield from _checkpoint(runtime, *where, wanting.get(where, []), where == own)
 
 
-def _checkpoint(runtime: Runtime, path: str, wanted_by: list[str]) -> Iterator[Line]:
+def _checkpoint(
+    runtime: Runtime, path: str, revision: str, wanted_by: list[str], own: bool
+) -> Iterator[Line]:
     env = runtime.env()
-    own = path == runtime.target.model
     bad: Status = "problem" if own else "warning"  # an arm may bring a broken one on purpose
     what = "checkpoint" if own else f"checkpoint of {', '.join(wanted_by)}"
     try:
-        found = checkpoints.read(runtime.host, path, runtime.python(env) or "python3", env, runtime.cwd)
+        python = runtime.python(env) or "python3"
+        found = checkpoints.read(runtime.host, path, python, env, runtime.cwd, revision)
     except CheckpointError as error:
         yield Line(bad, what, str(error), "correct model in suite.toml, or copy it there")
         return
     for problem in found.problems:
         yield Line(bad, what, problem, "copy the checkpoint again, or take one that has its MTP heads")
+    for doubt in found.doubts:
+        todo = "a running server tells: acceptance above 1 with NEXTN; or add the file to the index"
+        yield Line("warning", what, doubt, todo)
+    if found.doubts:
+        return
     if wanted_by and not found.has_mtp:
         said = f"{found}; asked for by {', '.join(wanted_by)}"
         yield Line(bad, what, said, "take a checkpoint with MTP heads, or name a draft model")

@@ -26,7 +26,7 @@ class Files:
 
     def __init__(self, runtime: Callable[[], Runtime]) -> None:
         self._open = runtime
-        self._checkpoints: dict[str, tuple[bool | None, str]] = {}
+        self._checkpoints: dict[tuple[str, str], tuple[bool | None, str]] = {}
 
     @property
     def _runtime(self) -> Runtime:
@@ -54,9 +54,9 @@ class Files:
         """What is installed beside the server; ``None`` if that cannot be told."""
         return None if isinstance(self._scanned, str) else self._scanned.installation
 
-    def on_disk(self, model: str) -> OnDisk:
-        """What the checkpoint ``model`` and the installed source say."""
-        heads, evidence = self._heads(model)
+    def on_disk(self, model: str, revision: str = "") -> OnDisk:
+        """What the checkpoint ``model`` (of a ``revision`` in a cache) and the installed source say."""
+        heads, evidence = self._heads(model, revision)
         scanned = self._scanned
         if isinstance(scanned, str):
             return OnDisk(heads, evidence, None, scanned)
@@ -84,16 +84,18 @@ class Files:
         found = self.installed.plugins if self.installed else ()
         return tuple(f"{plugin.group}: {plugin.name} of {plugin.distribution}" for plugin in found)
 
-    def _heads(self, model: str) -> tuple[bool | None, str]:
-        if model not in self._checkpoints:
-            self._checkpoints[model] = self._look_at(model)
-        return self._checkpoints[model]
+    def _heads(self, model: str, revision: str) -> tuple[bool | None, str]:
+        where = (model, revision)
+        if where not in self._checkpoints:
+            self._checkpoints[where] = self._look_at(*where)
+        return self._checkpoints[where]
 
-    def _look_at(self, model: str) -> tuple[bool | None, str]:
+    def _look_at(self, model: str, revision: str) -> tuple[bool | None, str]:
         try:
             runtime = self._runtime
             env = runtime.env()
-            found = checkpoint.read(runtime.host, model, runtime.python(env) or "python3", env, runtime.cwd)
+            python = runtime.python(env) or "python3"
+            found = checkpoint.read(runtime.host, model, python, env, runtime.cwd, revision)
         except (ProbeError, HostError, ServerError) as error:
             return None, str(error).splitlines()[0]
         return (found.has_mtp if found.agrees else None), str(found)

@@ -108,7 +108,8 @@ class Served:
         """What the checkpoint and the installed source say about speculation."""
         if self.files is None:
             return OnDisk(None, "not looked at", None, "not looked at")
-        return self.files.on_disk(str(self.server.flags["model-path"]))
+        flags = self.server.flags
+        return self.files.on_disk(str(flags["model-path"]), str(flags.get("revision", "")))
 
     @cached_property
     def not_as_asked(self) -> list[str]:

@@ -91,10 +91,10 @@ def test_declared_without_tensors_is_a_problem(tmp_path: Path) -> None:
     assert "stripped" in found.problems[0]
 
 
-def test_tensors_without_declaration_is_a_problem(tmp_path: Path) -> None:
+def test_tensors_without_declaration_are_a_doubt(tmp_path: Path) -> None:
     found = read(whole(tmp_path, config={"num_hidden_layers": 60}))
     assert not found.agrees
-    assert "does not declare" in found.problems[0]
+    assert "counts no MTP layers" in found.doubts[0]
 
 
 def test_fewer_heads_than_declared_is_a_problem(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a checkpoint's files say about its MTP heads, from config.json, the index and the shards' headers.
 
-Argument: a directory, or a Hugging Face name that is looked up in this host's cache. Prints JSON. No tensor
-is loaded: of each shard only the header is read.
+Arguments: a directory, or a Hugging Face name that is looked up in this host's cache, and a revision. Prints JSON.
+The files that SGLang would load are looked at one by one; no tensor is loaded, of each file only the header is read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _DECLARING = (
@@ -21,6 +21,22 @@ _DECLARING = (
     "num_mtp_modules",
     "n_mtp",
 )
+_ASSUMING = (
+    *(
+        "Qwen3NextForCausalLM",
+        "Qwen3MoeForCausalLM",
+        "Qwen3_5",
+        "Qwen4Exp",
+        "Glm5Next",
+        "DeepseekV4ForCausalLM",
+    ),
+    *("ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM", "NemotronH", "HYV3ForCausalLM", "HYV4ForCausalLM"),
+    *("InternS2", "MiMoV2"),
+)
+"""Families, by how their architecture begins, for which SGLang takes one MTP layer whatever config.json counts."""
+_ADDING = frozenset({"Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM"})
+"""Architectures for which SGLang adds mtp.safetensors to what the index names."""
+_INDEX = "model.safetensors.index.json"
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 _MTP = re.compile(r"(^|\.)(mtp|mtp_layers|mtp_block|mtp_modules|nextn)(?=\.|_|\d|$)")
 _MTP_LAYER = re.compile(r"(?:^|\.)(?:mtp(?:\.layers|_layers|_modules|_block)?|nextn)[._](\d+)(?=\.|$)")
@@ -30,39 +46,52 @@ _HEADER_LIMIT = 512 * 2**20
 
 def main(arguments: Sequence[str]) -> None:
     """Print what the files say."""
-    print(json.dumps(look(arguments[0])))
+    print(json.dumps(look(*arguments)))
 
 
-def look(path: str) -> dict[str, Any]:
+def look(path: str, revision: str = "") -> dict[str, Any]:
     """Everything that was found; ``problem`` when the path is no checkpoint."""
-    place = path if os.path.isdir(path) else cached(path)
+    place = path if os.path.isdir(path) else cached(path, revision)
     if place is None:
-        return {"problem": f"{path}: no such directory, and no such model in this host's Hugging Face cache"}
+        of = f" of revision {revision}" if revision else ""
+        return {
+            "problem": f"{path}: no such directory, and no such model{of} in this host's Hugging Face cache"
+        }
     result: dict[str, Any] = {"path": place, "problems": []}
     config = _json(os.path.join(place, "config.json"), result)
     if config is None:
         return result
     result["architectures"] = config.get("architectures") or []
     result["declared"], layers = declared(config)
-    tensors, shards = _tensors(place, result)
-    mtp = {name: shard for name, shard in tensors.items() if is_mtp(name, layers)}
-    result.update(tensors=len(tensors), mtp_tensors=len(mtp), mtp_layers=_mtp_layers(mtp, layers))
+    result["assumed"] = 0 if any(result["declared"].values()) else assumed(result["architectures"])
     result["quantization"] = _quantization(config, place)
-    _check_shards(place, sorted(set(tensors.values()) | shards), tensors, mtp, result)
+    indexed, present = _files(place, result)
+    added = _added(indexed, present, result)
+    loaded = sorted({*indexed.values(), *added} if indexed else present)
+    _read_shards(place, indexed, loaded, layers, result)
+    result["added"] = sorted(added)
+    result["outside"] = _outside(place, present - set(loaded), layers)
     return result
 
 
-def cached(name: str) -> str | None:
-    """The newest snapshot of a model in the Hugging Face cache of this host."""
+def cached(name: str, revision: str = "") -> str | None:
+    """A snapshot of a model in the Hugging Face cache of this host: a branch's, a tag's, or that of a commit."""
     home = os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface")
     hub = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(hub, "models--" + name.replace("/", "--"))
+    commit = revision
     try:
-        with open(os.path.join(folder, "refs", "main"), encoding="utf-8") as file:
-            snapshot = os.path.join(folder, "snapshots", file.read().strip())
+        with open(os.path.join(folder, "refs", *(revision or "main").split("/")), encoding="utf-8") as file:
+            commit = file.read().strip()
     except (OSError, ValueError):
-        return None
-    return snapshot if os.path.isdir(snapshot) else None
+        pass
+    snapshot = os.path.join(folder, "snapshots", commit)
+    return snapshot if commit and os.path.isdir(snapshot) else None
+
+
+def assumed(architectures: Sequence[str]) -> int:
+    """How many MTP layers SGLang takes without being told (``srt/configs/model_config.py`` of 0.5.23)."""
+    return int(any(str(name).startswith(_ASSUMING) for name in architectures[:1]))
 
 
 def declared(config: dict[str, Any]) -> tuple[dict[str, int], int | None]:
@@ -86,34 +115,50 @@ def is_mtp(name: str, layers: int | None) -> bool:
     return bool(_MTP.search(name)) or (beyond and "vision" not in name and "visual" not in name)
 
 
-def _mtp_layers(names: dict[str, str], layers: int | None) -> int:
+def _mtp_layers(names: Iterable[str], layers: int | None) -> int:
     """How many heads the tensors are of. Tensors that name no head belong to all of them: at least one."""
-    numbers = {("mtp", m[1]) for name in names if (m := _MTP_LAYER.search(name))}
-    for name in names:
+    listed = list(names)
+    numbers = {("mtp", m[1]) for name in listed if (m := _MTP_LAYER.search(name))}
+    for name in listed:
         layer = _LAYER.search(name)
         if layer and layers is not None and int(layer[1]) >= layers and not _MTP.search(name):
             numbers.add(("layer", layer[1]))
-    return len(numbers) or (1 if names else 0)
+    return len(numbers) or (1 if listed else 0)
 
 
-def _tensors(place: str, result: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
-    """Tensor names to shard files, and all shard files that are there."""
+def _files(place: str, result: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
+    """Tensor names to shard files as the index has them, and all shard files that are there."""
     present = {name for name in os.listdir(place) if name.endswith(".safetensors")}
-    index = os.path.join(place, "model.safetensors.index.json")
-    if os.path.exists(index):
-        data = _json(index, result)
-        found = data.get("weight_map") if isinstance(data, dict) else None
-        if not isinstance(found, dict):
-            result["problems"].append("model.safetensors.index.json has no weight_map")
-            return {}, present
-        return {str(name): str(shard) for name, shard in found.items()}, present
-    if not present:
-        result["problems"].append("no .safetensors file and no model.safetensors.index.json")
-    tensors: dict[str, str] = {}
-    for shard in sorted(present):
+    if not os.path.exists(os.path.join(place, _INDEX)):
+        if not present:
+            result["problems"].append(f"no .safetensors file and no {_INDEX}")
+        if present == {"consolidated.safetensors", "model.safetensors"}:
+            present = {"model.safetensors"}  # the other is the same in another layout
+        return {}, present
+    data = _json(os.path.join(place, _INDEX), result)
+    found = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        result["problems"].append(f"{_INDEX} has no weight_map")
+        return {}, present
+    return {str(name): str(shard) for name, shard in found.items()}, present
+
+
+def _added(indexed: dict[str, str], present: set[str], result: dict[str, Any]) -> set[str]:
+    """Files that SGLang loads although the index does not name them (``maybe_add_mtp_safetensors``)."""
+    adds = any(str(name) in _ADDING for name in result["architectures"][:1])
+    known = adds and any(result["declared"].values()) and indexed and "mtp.safetensors" in present
+    return {"mtp.safetensors"} - set(indexed.values()) if known else set()
+
+
+def _outside(place: str, files: Iterable[str], layers: int | None) -> dict[str, int]:
+    """MTP tensors in files that are there and that SGLang would not load."""
+    found = {}
+    for shard in sorted(files):
         header, _ = header_of(os.path.join(place, shard))
-        tensors.update(dict.fromkeys(header or {}, shard))
-    return tensors, present
+        count = sum(is_mtp(name, layers) for name in header or {})
+        if count:
+            found[shard] = count
+    return found
 
 
 def header_of(path: str) -> tuple[dict[str, Any] | None, str | None]:
@@ -139,33 +184,36 @@ def header_of(path: str) -> tuple[dict[str, Any] | None, str | None]:
     return header, None
 
 
-def _check_shards(
-    place: str, shards: list[str], tensors: dict[str, str], mtp: dict[str, str], result: dict[str, Any]
+def _read_shards(
+    place: str, indexed: dict[str, str], loaded: list[str], layers: int | None, result: dict[str, Any]
 ) -> None:
+    """What the files that SGLang would load hold: all tensors of each, whether the index names them or not."""
     missing: list[str] = []
     broken: dict[str, str] = {}
     dtypes: dict[str, int] = {}
-    absent = 0
-    by_shard: dict[str, list[str]] = {}
-    for name, shard in tensors.items():
-        by_shard.setdefault(shard, []).append(name)
-    for shard in shards:
+    held: dict[str, str] = {}
+    unread: set[str] = set()
+    for shard in loaded:
         header, fault = header_of(os.path.join(place, shard))
         if fault == "missing":
             missing.append(shard)
         elif fault:
             broken[shard] = fault
         if header is None:
+            unread.add(shard)
             continue
-        for name in by_shard.get(shard, []):
-            if name not in header:
-                absent += 1
-            elif name in mtp:
-                dtype = header[name].get("dtype", "?")
+        for name, tensor in header.items():
+            held[name] = shard
+            if is_mtp(name, layers):
+                dtype = tensor.get("dtype", "?")
                 dtypes[dtype] = dtypes.get(dtype, 0) + 1
-    result.update(shards=len(shards), missing=missing, broken=broken, mtp_dtypes=dtypes)
+    promised = {name for name, shard in indexed.items() if shard in unread}
+    mtp = [name for name in {*held, *promised} if is_mtp(name, layers)]
+    result.update(shards=len(loaded), missing=missing, broken=broken, mtp_dtypes=dtypes)
+    result.update(tensors=len({*held, *indexed}), mtp_tensors=len(mtp), mtp_layers=_mtp_layers(mtp, layers))
+    absent = [name for name, shard in indexed.items() if shard not in unread and held.get(name) != shard]
     if absent:
-        result["problems"].append(f"{absent} tensors of the index are not in the shard that it names")
+        result["problems"].append(f"{len(absent)} tensors of the index are not in the shard that it names")
 
 
 def _quantization(config: dict[str, Any], place: str) -> str | None:
