@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from suite import redact
 from suite.cli import compare as cli_compare
 from suite.cli import gate as cli_gate
+from suite.cli import grid as cli_grid
 from suite.cli import known_good as cli_known_good
 from suite.cli import load as cli_load
 from suite.cli import probe as cli_probe
@@ -34,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     cli_load.add_parser(commands)
     cli_gate.add_parsers(commands)
     cli_compare.add_parser(commands)
+    cli_grid.add_parser(commands)
     cli_known_good.add_parser(commands)
     cli_probe.add_parsers(commands)
     cli_rehearse.add_parser(commands)

@@ -1,0 +1,1 @@
+"""The owner's own table: clients by context, with MTP off and on, or of one server that runs; no gate, no baseline."""
