@@ -115,7 +115,9 @@ def _factor(key: Key, session: Session, judged: Judgement) -> Factor:
         return "acceptance"
     if METRICS[key.metric].kind not in ("decode", "ratio"):
         return "figure"
-    step, accepted, first = _factors(_measured(key, session), judged)
+    told = _estimate(judged, key)
+    itself = key if told is not None and told.factors else _measured(key, session)
+    step, accepted, first = _factors(itself, judged)
     loss_of_drafts = -(accepted or 0.0)
     if step is not None and step > SMALL and step >= loss_of_drafts:
         return "steps"
@@ -137,10 +139,20 @@ def _measured(key: Key, session: Session) -> Key:
 
 
 def _factors(key: Key, judged: Judgement) -> tuple[float | None, float | None, float | None]:
-    """Relative changes of step time, acceptance length and TTFT of one series; None where not compared."""
+    """Relative changes of step time, acceptance length and TTFT of one series; None where not compared.
+
+    Where a speed was judged as a product, its two factors are what is known best of steps and acceptance.
+    """
     step, accepted, first = (
         _change(judged, key, metric) for metric in ("step_s", "acceptance_length", "ttft_s")
     )
+    told = _estimate(judged, key)
+    of = {factor.name: factor.change for factor in told.factors} if told else {}
+    if of.get("steps") is not None and of.get("acceptance") is not None:
+        faster, more = of["steps"] or 0.0, of["acceptance"] or 0.0
+        is_a_time = METRICS[key.metric].better == "lower"
+        step = faster if is_a_time else 1 / (1 + faster) - 1
+        accepted = 1 / (1 + more) - 1 if is_a_time else more
     return step, accepted, first
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from suite.gate import Estimate, Judgement, Key, Verdict
 from suite.gate.factors import why as causes
+from suite.gate.verdicts import Factor
 
 Q, ARM = "decode_throughput[c1]", "mtp-on"
 
@@ -55,3 +56,38 @@ def test_what_was_changed_is_named_as_the_likely_cause():
 
 def test_a_metric_that_passed_needs_no_cause():
     assert _judged(0.25, 0.0, word="pass", changes={(Q, ARM): "x 1 -> 2"}) == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "steps", "acceptance", "begins"),
+    [
+        (
+            "output_tokens_per_s",
+            -0.2,
+            0.001,
+            "steps got slower, as many tokens were accepted: time per step +25.0%",
+        ),
+        (
+            "output_tokens_per_s",
+            0.0,
+            -0.2,
+            "fewer tokens were accepted, steps took as long: time per step +0.0%",
+        ),
+        ("tpot_s", 0.25, 0.0, "steps got slower, as many tokens were accepted: time per step +25.0%"),
+        (
+            "tpot_s",
+            0.0,
+            0.25,
+            "fewer tokens were accepted, steps took as long: time per step +0.0%, acceptance length -20.0%",
+        ),
+    ],
+)
+def test_the_factors_of_a_product_say_it_better_than_the_requests_that_were_timed(
+    metric, steps, acceptance, begins
+):
+    factors = [Factor("steps", steps, None, None), Factor("acceptance", acceptance, None, None)]
+    estimate = Estimate("label", "u", 1.0, change=-0.2, factors=factors)
+    verdict = Verdict(Q, ARM, metric, "regression", "h", "r", estimate, 0.02)
+    timed = {Key(Q, ARM, "step_s"): _estimate(0.5), Key(Q, ARM, "acceptance_length"): _estimate(0.5)}
+    (told,) = causes(verdict, Judgement({verdict.key: verdict}, timed, {}, [], [], None, []))
+    assert told.startswith(begins)

@@ -1,0 +1,270 @@
+"""The run in one sentence: made from causes, whose effects are grouped under them and not counted one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from suite.gate import (
+    Asked,
+    BaselineStore,
+    Claim,
+    Invalid,
+    Judgement,
+    Key,
+    Outcome,
+    Rules,
+    Session,
+    judge,
+)
+from suite.gate.conclude import conclude
+from suite.gate.recordable import recordable, refused
+from suite.gate.verdicts import Estimate, Verdict, Word
+from suite.metrics import METRICS
+from tests.gate.sessions import QUESTION, recorded, session
+
+OFF, ON = "mtp-off", "mtp-on"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> BaselineStore:
+    return recorded(tmp_path_factory.mktemp("baselines"))
+
+
+def judged(store: BaselineStore, run: Session) -> Judgement:
+    return judge(run, store.sessions_for(run))
+
+
+def made(
+    figures: dict[tuple[str, str, str], tuple[Word, float]],
+    others: dict[tuple[str, str, str], float] | None = None,
+    outcomes: list[Outcome] | None = None,
+    asked: list[Asked] | None = None,
+) -> Judgement:
+    """A run whose figures are judged already: by question, arm and metric the word and the relative change."""
+    verdicts = {}
+    for (question, arm, metric), (word, change) in figures.items():
+        estimate = Estimate(
+            METRICS[metric].label, METRICS[metric].unit, 1.0, 1.0, change, change - 0.005, change + 0.005
+        )
+        verdict = Verdict(question, arm, metric, word, f"{metric} {change:+.1%}", "reason", estimate, 0.02)
+        verdicts[verdict.key] = verdict
+    informational = {
+        Key(*key): Estimate(key[2], "u", 1.0, 1.0, change, change - 0.005, change + 0.005)
+        for key, change in (others or {}).items()
+    }
+    run = msgspec.structs.replace(session(), series=[], outcomes=outcomes or [], asked=asked or [])
+    return conclude(run, Judgement(verdicts, informational, {}, [], [], None, []), Rules())
+
+
+def speeds(
+    arm: str, changes: dict[int, float], word: Word = "regression"
+) -> dict[tuple[str, str, str], tuple[Word, float]]:
+    """Decode figures of one arm by number of clients; what moved less than the margin passes."""
+    return {
+        (f"decode_throughput[c{clients}]", arm, "output_tokens_per_s"): (
+            word if change < -0.02 else "pass",
+            change,
+        )
+        for clients, change in changes.items()
+    }
+
+
+def steps(arm: str, changes: dict[int, float]) -> dict[tuple[str, str, str], float]:
+    return {(f"decode_throughput[c{clients}]", arm, "step_s"): change for clients, change in changes.items()}
+
+
+def test_an_unchanged_run_is_a_go_with_its_figures_and_its_gain(store: BaselineStore) -> None:
+    said = judged(store, session())
+    assert said.sentence == "GO: 8 figures within 2 %, MTP on gains 120 % at 1 client"
+    assert said.status == 0
+    assert said.causes == []
+
+
+def test_a_dead_draft_is_one_cause_whatever_it_slows(store: BaselineStore) -> None:
+    run = session(accepted=0, slow={ON: 1.2})
+    dead = Outcome(
+        "mtp_is_on_when_asked_for",
+        "activation",
+        ON,
+        1,
+        "broken",
+        "MTP is on, but dead: ...",
+        "BrokenPromise",
+        "MTP drafts are dead (0 of 570 accepted)",
+    )
+    floor = Outcome(QUESTION, "acceptance", ON, 1, "broken", "acceptance length 1.000 is below the floor")
+    said = judged(store, msgspec.structs.replace(run, outcomes=[floor, dead]))
+    worse = [v for v in said.verdicts.values() if v.word == "regression"]
+    assert len(worse) > 2
+    assert said.sentence.startswith("NO-GO: MTP drafts are dead (0 of 570 accepted): ")
+    assert said.sentence.endswith("follow from it")
+    (cause,) = [c for c in said.causes if c.kind == "promise"]
+    assert len(cause.figures) >= len(worse)
+    assert said.status == 1
+
+
+def test_slower_steps_of_one_arm_name_the_arm() -> None:
+    said = made(
+        speeds(ON, {1: -0.2, 8: -0.18}) | speeds(OFF, {1: 0.001, 8: -0.004}), steps(ON, {1: 0.25, 8: 0.22})
+    )
+    assert said.sentence == (
+        "NO-GO: decode steps are slower, time per step +25 % with mtp-on only: 2 figures follow from it"
+    )
+
+
+def test_only_from_so_many_clients_on_points_to_large_batches() -> None:
+    said = made(
+        speeds(ON, {1: 0.0, 4: -0.01, 8: -0.2, 32: -0.25})
+        | speeds(OFF, {1: 0.0, 4: 0.0, 8: -0.21, 32: -0.2}),
+        steps(ON, {1: 0.0, 4: 0.0, 8: 0.25, 32: 0.3}) | steps(OFF, {8: 0.26, 32: 0.25}),
+    )
+    assert (
+        "decode steps are slower, time per step +30 %, only from 8 clients on: kernels of large batches"
+        in said.sentence
+    )
+    assert said.sentence.endswith(": 4 figures follow from it")
+
+
+def test_only_long_prompts_point_to_prefill() -> None:
+    def first(context: int, change: float) -> dict[tuple[str, str, str], tuple[Word, float]]:
+        word: Word = "regression" if change > 0.02 else "pass"
+        return {(f"time_to_first_token[{context}]", arm, "ttft_s"): (word, change) for arm in (OFF, ON)}
+
+    said = made(first(1024, 0.0) | first(16384, 0.3) | first(65536, 0.42))
+    assert "prefill is slower, TTFT +42 %, only from prompts of 16384 tokens on" in said.sentence
+    assert [c.kind for c in said.causes] == ["prefill"]
+
+
+def test_slower_prefill_in_every_arm_is_not_the_machine_while_decode_stands_still() -> None:
+    first: dict[tuple[str, str, str], tuple[Word, float]] = {
+        ("time_to_first_token[4096]", arm, "ttft_s"): ("regression", 0.03) for arm in (OFF, ON)
+    }
+    said = made(first | speeds(OFF, {1: 0.001}) | speeds(ON, {1: -0.002}))
+    assert "machine" not in said.sentence
+    assert said.sentence.startswith("NO-GO: prefill is slower, TTFT +3.0 %")
+
+
+def test_every_figure_of_every_arm_alike_is_the_machine_or_the_whole_build() -> None:
+    first: dict[tuple[str, str, str], tuple[Word, float]] = {
+        ("time_to_first_token[4096]", arm, "ttft_s"): ("regression", 0.11) for arm in (OFF, ON)
+    }
+    said = made(first | speeds(OFF, {1: -0.1, 8: -0.09}) | speeds(ON, {1: -0.1, 8: -0.11}))
+    assert [c.kind for c in said.causes] == ["machine"]
+    assert "in every arm alike" in said.sentence
+    assert said.sentence.endswith(": 6 figures follow from it")
+
+
+@pytest.mark.parametrize("other", [0.001, -0.03])
+def test_arms_that_did_not_move_alike_are_not_called_the_machine(other: float) -> None:
+    said = made(speeds(OFF, {1: other}) | speeds(ON, {1: -0.2}), steps(ON, {1: 0.25}))
+    assert "machine" not in said.sentence
+    assert "with mtp-on only" in said.sentence or "+25 %" in said.sentence
+
+
+def test_fewer_accepted_drafts_take_the_speed_up_with_them() -> None:
+    figures = speeds(ON, {1: -0.2})
+    figures["acceptance_length[code-t0]", ON, "acceptance_length"] = ("regression", -0.28)
+    said = made(figures, {("decode_throughput[c1]", ON, "acceptance_length"): -0.27, **steps(ON, {1: 0.0})})
+    assert said.sentence == (
+        "NO-GO: fewer drafts are accepted, acceptance length -28 %: 2 figures follow from it"
+    )
+
+
+def test_undecided_figures_say_what_would_settle_them() -> None:
+    figures = speeds(OFF, {1: 0.0, 8: 0.0, 32: 0.0})
+    figures["time_to_first_token[1024]", OFF, "ttft_s"] = ("inconclusive", 0.03)
+    said = made(figures)
+    assert said.status == 8
+    assert said.sentence == "CANNOT TELL: 1 of 4 figures undecided; reason"
+
+
+def test_figures_not_to_be_trusted_name_the_disturbance_once(store: BaselineStore) -> None:
+    run = session()
+    bad = [
+        msgspec.structs.replace(
+            s,
+            launches=[
+                msgspec.structs.replace(x, invalid=[Invalid("clocks_throttled", "GPU 3: 1965 -> 1580 MHz")])
+                for x in s.launches
+            ],
+        )
+        for s in run.series
+    ]
+    said = judged(store, msgspec.structs.replace(run, series=bad))
+    assert said.status == 8
+    assert said.sentence == (
+        "CANNOT TELL: 8 of 8 figures not to be trusted; clocks_throttled (GPU 3: 1965 -> 1580 MHz)"
+    )
+
+
+def test_what_was_asked_and_never_measured_is_named() -> None:
+    asked = [Asked("decode_throughput[c8]", ON, ["output_tokens_per_s"], unmeasured="--minutes 10 were over")]
+    said = made(speeds(ON, {1: 0.0}), asked=asked)
+    assert said.status == 8
+    assert said.sentence == "CANNOT TELL: 1 of 2 figures not measured; --minutes 10 were over"
+
+
+def test_what_an_arm_was_skipped_for_was_not_asked() -> None:
+    skipped = Outcome("decode_throughput[c8]", "decode", ON, 1, "skipped", "the server is mtp-off")
+    said = made(
+        speeds(OFF, {1: 0.0}),
+        outcomes=[skipped],
+        asked=[Asked("decode_throughput[c8]", ON, ["output_tokens_per_s"])],
+    )
+    assert said.sentence == "GO: 1 figure within 2 %"
+
+
+def test_infrastructure_is_said_once_with_what_it_cost() -> None:
+    outcomes = [
+        Outcome(
+            f"q{n}", "decode", arm, 1, "infrastructure" if not n else "unproven", "", name, "no route to box"
+        )
+        for n, (arm, name) in enumerate(
+            [(OFF, "HostUnreachable"), (OFF, "ArmUnavailable"), (ON, "ArmUnavailable")]
+        )
+    ]
+    said = made({}, outcomes=outcomes, asked=[Asked("q2", ON, ["tpot_s", "output_tokens_per_s"])])
+    assert said.status == 9
+    assert said.sentence == (
+        "NOT MEASURED, infrastructure: no route to box (2 figures and 2 checks without an answer)"
+    )
+
+
+@pytest.mark.parametrize(("value", "word", "status"), [(1.04, "broken promise", 1), (1.06, "pass", 0)])
+def test_a_floor_holds_whatever_the_baseline_says(value: float, word: str, status: int) -> None:
+    estimate = Estimate("MTP speed-up", "x", value, value, 0.0, -0.01, 0.01)
+    verdict = Verdict("mtp_speedup[c1]", ON, "mtp_speedup", "pass", "+0.0 %", "reason", estimate, 0.02)
+    claim = Claim("mtp_speedup", 1.05, "MTP costs more than it gains")
+    run = msgspec.structs.replace(
+        session(), series=[], asked=[Asked("mtp_speedup[c1]", ON, ["mtp_speedup"], [claim], [ON, OFF])]
+    )
+    said = conclude(run, Judgement({verdict.key: verdict}, {}, {}, [], [], None, []), Rules())
+    assert (said.verdicts[verdict.key].word, said.status) == (word, status)
+
+
+def test_a_regression_is_recorded_only_for_a_reason(store: BaselineStore) -> None:
+    run = session(slow={ON: 0.05})
+    plan = msgspec.structs.replace(run.plan, recording=True)
+    run = msgspec.structs.replace(run, plan=plan)
+    said = judged(store, run)
+    assert said.status == 1
+    assert set(refused(run, said)) == {ON}
+    assert "--accept-regression" in refused(run, said)[ON]
+    assert {s.arm for s in recordable(run, said).series} == {OFF}
+    taken = msgspec.structs.replace(run, plan=msgspec.structs.replace(plan, accepted="a new card"))
+    said = judged(store, taken)
+    assert refused(taken, said) == {}
+    assert said.status == 0
+    assert "accepted: a new card" in said.sentence
+
+
+def test_a_recording_of_an_unchanged_build_is_good_although_some_figure_is_undecided(tmp_path: Path) -> None:
+    store = recorded(tmp_path, sessions=1)
+    run = session(machine=0.02, noise=0.02)
+    undecided = judged(store, run)
+    assert undecided.status == 8
+    recording = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, recording=True))
+    assert judged(store, recording).status == 0
