@@ -313,7 +313,12 @@ def _sent(gaps: list[float]) -> RequestRecord:
         ([0.01] * 40, False),
         ([0.0, 0.0, 0.0, 0.04] * 10, True),  # four events a flush
         ([0.0, 0.0002, 0.0, 0.04] * 10, True),  # the network cut a flush in two
-        ([0.0, 0.02] * 20, True),  # two at a time
+        ([0.0, 0.0, 0.02] * 20, True),  # three at a time
+        (
+            [0.0, 0.02] * 20,
+            False,
+        ),  # pairs: a busy machine sends so by itself, and the time per token is right
+        ([0.0, 0.02, 0.02, 0.0, 0.0, 0.0, 0.02, 0.0, 0.02] * 5, False),  # a server that catches up, unevenly
         ([0.0] + [0.01] * 39, False),  # once
         ([0.0, 0.01, 0.01, 0.01] * 10, False),  # now and then: a late reader
         ([0.0] * 12, True),  # all at once

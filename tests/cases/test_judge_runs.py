@@ -14,7 +14,7 @@ from tests.cases.attached import attached
 from tests.cases.lookalike import Odd, serving
 from tests.perf.running import LIMIT_S, MODEL, ROOT, SMALL, TARGET, Ran, perf
 
-DEEPER = {"speculative_num_steps": 5, "speculative_num_draft_tokens": 6}
+OTHER = {"speculative_algorithm": "NGRAM"}
 
 
 def _verdicts(ran: Ran) -> dict[str, object]:
@@ -49,8 +49,8 @@ def _config(tmp_path: Path, scenarios: str, more: str = "") -> str:
 
 
 def test_a_server_that_is_no_arm_proves_nothing(tmp_path):
-    """Five draft tokens where every arm asks for three: all is skipped, and that is no success."""
-    with serving(Odd(info=DEEPER)) as url:
+    """It drafts by n-grams, which no arm asks for: all is skipped, and that is no success."""
+    with serving(Odd(info=OTHER)) as url:
         ran = attached(tmp_path, url, "-k", "decode or acceptance")
         required = attached(tmp_path, url, "-k", "decode or acceptance", "--require-baseline")
     assert ran.code == 8, ran.out
