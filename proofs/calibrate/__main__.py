@@ -11,11 +11,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from proofs.calibrate import histories, plan, table
+from proofs.calibrate.build_claims import build_claims, cells
 from proofs.calibrate.cells import BESIDE, NAMED
-from proofs.calibrate.claims import Claim, Results, gate_claims, history_claims, summary, upgrade_claims
-from proofs.calibrate.histories import HistoryFigures, OtavaFigures
+from proofs.calibrate.claims import Results, gate_claims, history_claims, summary, upgrade_claims
+from proofs.calibrate.histories import OtavaFigures
 from proofs.calibrate.measure import Figures, Task, measure
 from proofs.calibrate.noise import Noise
+from proofs.calibrate.trajectories import BuildFigures, Trajectories, measure_builds
 from proofs.calibrate.upgrades import UpgradeFigures, measure_upgrade
 from suite.gate.history import has_change_points
 
@@ -43,9 +45,15 @@ def main(argv: list[str] | None = None) -> int:
         if not arguments.quick:
             results |= _measured(pool, plan.again(_worst(results), 5 * n))
         upgrades = _upgrades(pool, n, arguments.quick)
+        builds = _builds(pool, max(n // 2, 5), arguments.quick)
     rows = {sd: histories.ours(sd, 40 if arguments.quick else 200) for sd in SESSION_SDS}
-    claims = _claims(results, upgrades, rows, arguments.quick)
-    page = table.page(results, claims, _otava(arguments.quick), n, time.monotonic() - start)
+    claims = [
+        *gate_claims(results, arguments.quick),
+        *build_claims(builds, arguments.quick),
+        *upgrade_claims(upgrades, arguments.quick),
+        *history_claims(rows),
+    ]
+    page = table.page(results, builds, claims, _otava(arguments.quick), n, time.monotonic() - start)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "table.md").write_text(page, encoding="utf-8")
     why = table.plot(results, arguments.out / "table.png")
@@ -58,15 +66,6 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if missed else 0
 
 
-def _claims(
-    results: Results,
-    upgrades: Mapping[str, UpgradeFigures],
-    rows: Mapping[float, HistoryFigures],
-    quick: bool,
-) -> list[Claim]:
-    return [*gate_claims(results, quick), *upgrade_claims(upgrades, quick), *history_claims(rows)]
-
-
 def _measured(
     pool: ProcessPoolExecutor, tasks: Mapping[str, Task]
 ) -> dict[str, tuple[Task, dict[str, Figures]]]:
@@ -77,6 +76,14 @@ def _measured(
         if sys.stderr.isatty():
             print(f"\r{len(done)} of {len(waiting)}", end="", file=sys.stderr, flush=True)
     return {name: done[name] for name in tasks}
+
+
+def _builds(pool: ProcessPoolExecutor, n: int, quick: bool) -> dict[str, tuple[Trajectories, BuildFigures]]:
+    planned = cells(n, quick)
+    return {
+        cell.name: (cell, figures)
+        for cell, figures in zip(planned, pool.map(measure_builds, planned), strict=True)
+    }
 
 
 def _worst(results: Results) -> list[Task]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from proofs.calibrate.build_claims import Measured
 from proofs.calibrate.cells import NAMED
 from proofs.calibrate.claims import Claim, Results
 from proofs.calibrate.histories import OtavaFigures
@@ -20,7 +21,12 @@ SHOWN = (0.01, 0.02, 0.03, 0.05, 0.10)
 
 
 def page(
-    results: Results, claims: Sequence[Claim], otava: Mapping[str, OtavaFigures] | str, n: int, seconds: float
+    results: Results,
+    builds: Measured,
+    claims: Sequence[Claim],
+    otava: Mapping[str, OtavaFigures] | str,
+    n: int,
+    seconds: float,
 ) -> str:
     """The whole page: where it was measured, the table of rules, other budgets, must-hold lines."""
     cells = ", ".join(f"{k} = {v.name}" for k, v in NAMED.items())
@@ -38,6 +44,8 @@ def page(
             *_otava_lines(otava),
             "",
             *_budget_table(results),
+            "",
+            *_build_table(builds),
             "",
             "## Must hold",
             "",
@@ -97,6 +105,27 @@ def _budget_table(results: Results) -> list[str]:
             found = "/".join(f"{f.found[e]:.0f}" for e in (0.03, 0.05, 0.07, 0.10))
             cells.append(f"{f.false_alarm:.2g}; {found}; all pass {f.all_pass:.0f}; {f.launches:.1f}")
         lines.append(f"| {text} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _build_table(builds: Measured) -> list[str]:
+    lines = [
+        "New builds that are as good as the recorded one, whose greedy answers part (s_t: SD of one prompt's acceptance "
+        "between builds; four kinds of text; decode speed for three numbers of clients):",
+        "",
+        "| recorded | false alarm | all pass | acceptance 3/5 % lower found | steps 3/5 % longer found | intervals that hold: "
+        "acceptance, steps x acceptance, speed | SDC of acceptance, steps |",
+        "|" + "---|" * 7,
+    ]
+    for name, (_, f) in builds.items():
+        found, longer = (
+            "/".join(f"{v:.0f}" for v in what.values()) for what in (f.accepted_less, f.steps_longer)
+        )
+        held = ", ".join(f"{f.held[k]:.1f}" for k in ("acceptance", "steps x acceptance", "speed"))
+        sdc = ", ".join(f"{v:.1f} %" for v in f.sdc_median.values())
+        lines.append(
+            f"| {name} | {f.false_alarm:.2g} | {f.all_pass:.0f} | {found} | {longer} | {held} | {sdc} |"
+        )
     return lines
 
 

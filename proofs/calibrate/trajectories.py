@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ SHARE = 0.9
 class Trajectories:
     """One cell: `spread` is the SD of one prompt's log acceptance between builds, `within` that between launches of one.
 
+    tails: of a prompt's move, "t4" for some that move far; same: share of prompts whose text stays the same;
     nightly: each recorded session is of another build; step: a lasting change of mtp-on's speed in the middle of
     the recorded sessions (+ = slower).
     """
@@ -41,6 +43,8 @@ class Trajectories:
     launches: int = 3
     step: float = 0.0
     quick: bool = False
+    tails: Literal["normal", "t4"] = "normal"
+    same: float = 0.0
     n: int = 2000
     effects: tuple[float, ...] = (0.03, 0.05)
 
@@ -50,6 +54,8 @@ class Trajectories:
         builds = f"{self.sessions} nightlies" if self.nightly else f"S{self.sessions}"
         inside = f", within {100 * self.within:g} %" if self.within else ""
         after = f", one step of {100 * self.step:g} % recorded" if self.step else ""
+        after += f", {self.tails} tails" if self.tails != "normal" else ""
+        after += f", {100 * self.same:g} % the same text" if self.same else ""
         budget = "quick, " if self.quick else ""
         return f"{budget}{builds}, s_t {100 * self.spread:g} %{inside}, {self.prompts} prompts{after}: {self.noise.name}"
 
@@ -69,7 +75,6 @@ class BuildFigures:
     accepted_less: dict[float, float] = field(default_factory=dict)
     one_longer: dict[float, float] = field(default_factory=dict)
     steps_longer: dict[float, float] = field(default_factory=dict)
-    common_found: dict[float, float] = field(default_factory=dict)
     held: dict[str, float] = field(default_factory=dict)
     sdc_found: dict[str, float] = field(default_factory=dict)
     sdc_median: dict[str, float] = field(default_factory=dict)
@@ -164,12 +169,10 @@ def draw(cell: Trajectories, n: int, rng: np.random.Generator) -> Drawn:
 def _pairs(cell: Trajectories, n: int, rng: np.random.Generator) -> Pairs:
     shape = (n, cell.sessions, cell.prompts)
     level = PROMPT_SD * rng.standard_normal((n, 1, cell.prompts))
-    of_build = rng.standard_normal(shape if cell.nightly else (n, 1, cell.prompts))
-    base = level + cell.spread * of_build + np.zeros(shape)
+    base = level + _moved(cell, shape if cell.nightly else (n, 1, cell.prompts), rng) + np.zeros(shape)
+    parted = level + _moved(cell, (n, 1, cell.prompts), rng) + np.zeros((n, cell.launches, cell.prompts))
     new = (
-        level
-        + cell.spread * rng.standard_normal((n, 1, cell.prompts))
-        + np.zeros((n, cell.launches, cell.prompts))
+        np.where(rng.random((n, 1, cell.prompts)) < cell.same, base[:, -1:], parted) if cell.same else parted
     )
     if cell.within:
         base = base + cell.within / np.sqrt(cell.launches) * rng.standard_normal(base.shape)
@@ -177,6 +180,12 @@ def _pairs(cell: Trajectories, n: int, rng: np.random.Generator) -> Pairs:
     if cell.nightly:  # compared with the newest build alone, as the gate does
         base = base[:, -1:]
     return Pairs(base, new)
+
+
+def _moved(cell: Trajectories, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    if cell.tails == "t4":
+        return np.asarray(cell.spread * rng.standard_t(4, shape) / np.sqrt(2))
+    return np.asarray(cell.spread * rng.standard_normal(shape))
 
 
 def measure_builds(cell: Trajectories) -> BuildFigures:
@@ -208,8 +217,6 @@ def measure_builds(cell: Trajectories) -> BuildFigures:
             add("one_longer", drawn.slower(size, speed).judged().regression[:, speed], effect)
             truth = np.where(np.isin(columns, steps), size, 0.0)
             add("held", holds(longer, truth)[:, steps], "longer steps x acceptance")
-            machine = np.flatnonzero(drawn.layout.machine)
-            add("common_found", drawn.slower(size, machine).judged().regression.any(axis=1), effect)
         for what, column, changed in (
             ("acceptance", code, drawn.less_accepted(none.sdc[:, code])),
             ("steps", speed[0], drawn.slower(none.sdc[:, speed[0]], speed)),

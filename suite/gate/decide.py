@@ -140,7 +140,7 @@ def decide(
 def _compared_by_prompt(data: Centred, acceptance: Acceptance) -> Centred:
     change = data.change.copy()
     for g, pairs in acceptance.judged.items():
-        change[:, g] = pairs.change()[0]
+        change[:, g] = pairs.change[0]
     return replace(data, change=change)
 
 
@@ -148,7 +148,7 @@ def _by_prompt(spread: Spread, acceptance: Acceptance) -> Spread:
     """Spread of each column: what the prompts say where they were compared, and what is not known on top."""
     variance, df = (np.array(part, dtype=float) for part in (spread.variance, spread.df))
     for g, pairs in acceptance.judged.items():
-        told = pairs.change()[1]
+        told = pairs.change[1]
         variance[:, g], df[:, g] = told.variance, told.df
     for g, unknown in acceptance.unknown.items():
         both = added(Spread(variance[:, g], df[:, g]), unknown)
@@ -167,7 +167,7 @@ def _accepted(data: Centred, acceptance: Acceptance) -> tuple[Array, Spread]:
     change, variance = np.zeros(data.change.shape), np.zeros(data.change.shape)
     df = np.full(data.change.shape, NO_LIMIT)
     for g, borne in acceptance.borne.items():
-        centre, spread = borne.change()
+        centre, spread = borne.change
         change[:, g], variance[:, g], df[:, g] = centre, spread.variance, spread.df
     return change, Spread(variance, df)
 

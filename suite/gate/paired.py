@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Pairs:
         """The same when the run had only the first so many launches."""
         return replace(self, new=self.new[:, :launches])
 
-    @property
+    @cached_property
     def differences(self) -> Array:
         """Of each prompt, (N, P): mean over launches minus mean over sessions."""
         return mean(self.new, 1) - mean(self.base, 1)
@@ -43,6 +44,7 @@ class Pairs:
         """Prompts answered by both sides, (N,)."""
         return np.asarray(np.sum(~np.isnan(self.differences), axis=1), dtype=float)
 
+    @cached_property
     def change(self) -> tuple[Array, Spread]:
         """Mean difference over the prompts (N,), and the spread that Student's t with prompts - 1 df gives it.
 
@@ -69,9 +71,10 @@ class Borne:
     column: int | None
     share: float
 
+    @cached_property
     def change(self) -> tuple[Array, Spread]:
         """What acceptance adds to the change of the column (N,), and its spread."""
-        centre, spread = self.pairs.change()
+        centre, spread = self.pairs.change
         return self.share * centre, Spread(self.share**2 * spread.variance, spread.df)
 
 

@@ -53,7 +53,7 @@ def test_the_order_of_prompts_does_not_matter(seed: int, prompts: int, shuffle: 
     order = list(range(prompts))
     shuffle.shuffle(order)  # type: ignore[attr-defined]
     turned = Pairs(pairs.base[..., order], pairs.new[..., order])
-    (a, spread), (b, other) = pairs.change(), turned.change()
+    (a, spread), (b, other) = pairs.change, turned.change
     assert a == pytest.approx(b)
     assert spread.variance == pytest.approx(other.variance)
 
@@ -63,8 +63,8 @@ def test_the_order_of_prompts_does_not_matter(seed: int, prompts: int, shuffle: 
 def test_better_and_worse_are_mirror_images(seed: int, prompts: int, change: float) -> None:
     pairs = drawn(seed, prompts, 0.06, change)
     mirrored = Pairs(pairs.new, pairs.base)
-    assert pairs.change()[0] == pytest.approx(-mirrored.change()[0])
-    assert pairs.change()[1].variance == pytest.approx(mirrored.change()[1].variance)
+    assert pairs.change[0] == pytest.approx(-mirrored.change[0])
+    assert pairs.change[1].variance == pytest.approx(mirrored.change[1].variance)
 
 
 @settings(deadline=None, max_examples=30)
@@ -72,15 +72,15 @@ def test_better_and_worse_are_mirror_images(seed: int, prompts: int, change: flo
 def test_repeating_a_recorded_session_adds_no_knowledge(seed: int, prompts: int, copies: int) -> None:
     once = drawn(seed, prompts, 0.06)
     often = Pairs(np.repeat(once.base, copies, axis=1), np.repeat(once.new, 3, axis=1))
-    assert often.change()[0] == pytest.approx(once.change()[0])
-    assert often.change()[1].variance == pytest.approx(once.change()[1].variance)
-    assert often.change()[1].df == once.change()[1].df
+    assert often.change[0] == pytest.approx(once.change[0])
+    assert often.change[1].variance == pytest.approx(once.change[1].variance)
+    assert often.change[1].df == once.change[1].df
 
 
 @pytest.mark.parametrize("prompts", [8, 64, 256])
 def test_the_interval_holds_the_truth_as_often_as_it_says(prompts: int) -> None:
     pairs = drawn(5, prompts, 0.06, change=0.03, n=4000)
-    centre, spread = pairs.change()
+    centre, spread = pairs.change
     held = np.abs(centre - 0.03) <= t_quantile(0.975, spread.df) * spread.se
     assert 0.94 < held.mean() < 0.96
 
@@ -90,12 +90,12 @@ def test_prompts_that_one_side_did_not_answer_are_left_out() -> None:
     base = pairs.base.copy()
     base[0, 0, 3] = np.nan
     less = Pairs(np.delete(base, 3, axis=2), np.delete(pairs.new, 3, axis=2))
-    assert Pairs(base, pairs.new).change()[0] == pytest.approx(less.change()[0])
-    assert Pairs(base, pairs.new).change()[1].df == less.change()[1].df == 10
+    assert Pairs(base, pairs.new).change[0] == pytest.approx(less.change[0])
+    assert Pairs(base, pairs.new).change[1].df == less.change[1].df == 10
 
 
 def test_of_one_prompt_nothing_is_learned() -> None:
-    _, spread = drawn(1, 1, 0.06).change()
+    _, spread = drawn(1, 1, 0.06).change
     assert spread.se == pytest.approx(ANSWER_SD * 2**0.5)
 
 

@@ -108,3 +108,9 @@ def test_a_variance_that_is_not_used_comes_back_as_it_was() -> None:
     found = squeeze(seen, np.full(4, 4.0), cap=12.0, fit=use, use=use)
     assert found.variance[3] == 1e-9
     assert found.df[3] == 4.0
+
+
+@pytest.mark.parametrize("df", [1.0, 1.7, 4.0, 30.0, 1e6])
+@pytest.mark.parametrize("p", [0.001, 0.3, 0.5, 0.92, 0.975, 0.9997, 1 - 1e-7])
+def test_t_quantiles_are_those_of_the_tables(df: float, p: float) -> None:
+    assert float(t_quantile(p, np.array(df))) == pytest.approx(float(stats.t.ppf(p, df)), rel=1e-9, abs=1e-12)
