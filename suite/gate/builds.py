@@ -8,21 +8,26 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from suite.gate.baselines import Baseline, BaselineSession
 from suite.gate.errors import BadMeasurement
 from suite.gate.layout import Column, Layout
+from suite.gate.paired import added
 from suite.gate.records import Key, Series, differing
 from suite.gate.rules import MetricRule, Rules
-from suite.gate.shrink import t_quantile
+from suite.gate.shrink import Array
+from suite.gate.sides import Side, acceptance_of
+from suite.gate.spread import Spread
 from suite.gate.upgrade import Answer, Comparison, compare_builds
-from suite.gate.values import bad_value, launch_log, untrusted
-from suite.gate.verdicts import percent
+from suite.gate.values import bad_value, untrusted
+from suite.gate.verdicts import Factor, percent
 
 
 class BuildVerdict(msgspec.Struct, frozen=True):
     """Candidate against reference in one gated metric. Changes are relative, + = a higher value.
 
     answer: `go` excludes a loss of twice the margin (95 %); `no-go` is a loss beyond margin and chance; `invalid`
-    says in `headline` which measurement is not to be trusted.
+    says in `headline` which measurement is not to be trusted. factors: of a speed with speculation on, what steps and
+    what acceptance did to it.
     """
 
     question: str
@@ -35,6 +40,7 @@ class BuildVerdict(msgspec.Struct, frozen=True):
     ci_low: float | None = None
     ci_high: float | None = None
     sdc: float | None = None
+    factors: list[Factor] = []
 
 
 def judge_builds(
@@ -98,28 +104,55 @@ def _compared(
     builds: str,
     share: float,
 ) -> dict[Key, BuildVerdict]:
+    sides = [_side(key, rule, *pairs[key[:2]]) for key, rule in judged.items()]
+    acceptance = acceptance_of(sides)
     values = np.empty((1, len(builds), len(judged)))
-    for g, (key, rule) in enumerate(judged.items()):
-        for letter, series in zip("RC", pairs[key[:2]], strict=True):
-            logs = [rule.sign * launch_log(launch, key.metric) for launch in series.launches]
-            values[0, [b == letter for b in builds], g] = logs
+    for g, side in enumerate(sides):
+        borne = acceptance.borne.get(g)
+        read = side.raw if borne is None else side.steps(borne.share)
+        for letter, series in zip("RC", pairs[side.key[:2]], strict=True):
+            values[0, [b == letter for b in builds], g] = read.logs(series.launches)
     columns = [Column(k.question, k.arm, r.kind, True, r.margin) for k, r in judged.items()]
-    result = compare_builds(values, builds, Layout(tuple(columns)), share=share)
+    result = compare_builds(values, builds, Layout(tuple(columns)), share=share, acceptance=acceptance)
     return {key: _verdict(key, rule, result, g) for g, (key, rule) in enumerate(judged.items())}
 
 
+def _side(key: Key, rule: MetricRule, reference: Series, candidate: Series) -> Side:
+    """The candidate beside the reference, which stands where a recorded session stands."""
+    session = BaselineSession("reference", "", reference.subject, reference.launches)
+    return Side(key, rule, candidate, Baseline(key.question, key.arm, reference.identity, [session]))
+
+
 def _verdict(key: Key, rule: MetricRule, result: Comparison, g: int) -> BuildVerdict:
-    centre, half = float(result.change[0, g]), float((t_quantile(0.975, result.df) * result.se)[0, g])
-    change, *ends = (math.expm1(rule.sign * x) for x in (centre, centre - half, centre + half))
+    parts = [(result.change, result.se, result.df), (result.accepted, result.accepted_se, result.accepted_df)]
+    steps, accepted = (Spread(se[:, g] ** 2, df[:, g]) for _, se, df in parts)
+    whole = result.change[:, g] + result.accepted[:, g]
+    change, low, high = _interval(rule, whole, added(steps, accepted))
+    factors = []
+    if result.accepted_se[0, g] > 0:
+        factors = [
+            Factor("steps", *_interval(rule, result.change[:, g], steps)),
+            Factor("acceptance", *_interval(rule, result.accepted[:, g], accepted)),
+        ]
     answer = result.answer(g)
-    interval = f"95 % CI {100 * min(ends):+.1f}..{100 * max(ends):+.1f}, margin {100 * rule.margin:g} %"
+    interval = f"95 % CI {100 * low:+.1f}..{100 * high:+.1f}, margin {100 * rule.margin:g} %"
     return BuildVerdict(
         *key,
         answer,
         f"{rule.label} {percent(change)} ({interval}): {answer}",
         rule.margin,
         change,
-        min(ends),
-        max(ends),
+        low,
+        high,
         float(np.expm1(result.sdc[0, g])),
+        factors,
     )
+
+
+def _interval(rule: MetricRule, centre: Array, spread: Spread) -> tuple[float, float, float]:
+    """Change and 95 % interval of a value, relative."""
+    half = float(spread.bound(0.975)[0])
+    change, *ends = (
+        math.expm1(rule.sign * x) for x in (float(centre[0]), centre[0] - half, centre[0] + half)
+    )
+    return change, min(ends), max(ends)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from suite.gate.centred import Centred, Flags, RoundNoise, centre
 from suite.gate.layout import Layout
-from suite.gate.paired import NO_ACCEPTANCE, Acceptance, added
-from suite.gate.shrink import NO_LIMIT, Array, holm, satterthwaite
+from suite.gate.paired import NO_ACCEPTANCE, Acceptance, accepted_by, added, by_prompt, carried
+from suite.gate.shrink import Array, holm, satterthwaite
 from suite.gate.spread import Spread
 from suite.gate.variances import (
     Common,
@@ -118,42 +118,30 @@ def decide(
     """
     if generation is None:
         generation = np.zeros(base.shape[1::2], dtype=np.intp)
-    data = _compared_by_prompt(centre(base, new, layout, rounds, generation), acceptance)
+    data = _comparedby_prompt(centre(base, new, layout, rounds, generation), acceptance)
     learned = relative_spread(data)
-    relative = _by_prompt(learned, acceptance)
+    relative = by_prompt(learned, acceptance)
     kinds = max(len(layout.kinds_in_several_arms()), 1)
     evidence = _Evidence(
         data=data,
         relative=relative,
-        for_pass=_by_prompt(pass_spread(data, learned), acceptance),
+        for_pass=by_prompt(pass_spread(data, learned), acceptance),
         wide=_beside(yardstick(data, learned), acceptance),
-        raw=_by_prompt(raw_spread(data, learned), acceptance),
+        raw=by_prompt(raw_spread(data, learned), acceptance),
         common=common_shift(data),
         acceptance=acceptance,
-        accepted=_accepted(data, acceptance),
+        accepted=accepted_by(data.change.shape, acceptance),
         alpha_own=ALPHA_OWN * share,
         alpha_common=ALPHA_COMMON * share / kinds,
     )
     return _conclude(evidence)
 
 
-def _compared_by_prompt(data: Centred, acceptance: Acceptance) -> Centred:
+def _comparedby_prompt(data: Centred, acceptance: Acceptance) -> Centred:
     change = data.change.copy()
     for g, pairs in acceptance.judged.items():
         change[:, g] = pairs.change[0]
     return replace(data, change=change)
-
-
-def _by_prompt(spread: Spread, acceptance: Acceptance) -> Spread:
-    """Spread of each column: what the prompts say where they were compared, and what is not known on top."""
-    variance, df = (np.array(part, dtype=float) for part in (spread.variance, spread.df))
-    for g, pairs in acceptance.judged.items():
-        told = pairs.change[1]
-        variance[:, g], df[:, g] = told.variance, told.df
-    for g, unknown in acceptance.unknown.items():
-        both = added(Spread(variance[:, g], df[:, g]), unknown)
-        variance[:, g], df[:, g] = both.variance, both.df
-    return Spread(variance, df)
 
 
 def _beside(yardstick: Spread, acceptance: Acceptance) -> Spread:
@@ -161,15 +149,6 @@ def _beside(yardstick: Spread, acceptance: Acceptance) -> Spread:
     variance = np.array(yardstick.variance, dtype=float)
     variance[:, list(acceptance.judged)] = 0.0
     return Spread(variance, yardstick.df)
-
-
-def _accepted(data: Centred, acceptance: Acceptance) -> tuple[Array, Spread]:
-    change, variance = np.zeros(data.change.shape), np.zeros(data.change.shape)
-    df = np.full(data.change.shape, NO_LIMIT)
-    for g, borne in acceptance.borne.items():
-        centre, spread = borne.change
-        change[:, g], variance[:, g], df[:, g] = centre, spread.variance, spread.df
-    return change, Spread(variance, df)
 
 
 @dataclass(frozen=True)
@@ -219,11 +198,7 @@ def _excluded(e: _Evidence, more: Array, for_pass: Spread, raw: Spread) -> Flags
 def _by_acceptance(e: _Evidence, moved: Flags, sign: float) -> Flags:
     """Columns that moved beyond their margin because the acceptance they rest on did, which has been tested."""
     whole = sign * (e.data.change + e.accepted[0])
-    carried = np.zeros_like(moved)
-    for g, borne in e.acceptance.borne.items():
-        if borne.column is not None:
-            carried[:, g] = moved[:, borne.column]
-    return carried & (whole > e.data.layout.margin) & e.gated
+    return carried(moved, e.acceptance) & (whole > e.data.layout.margin) & e.gated
 
 
 def _worth_telling(e: _Evidence) -> Flags:

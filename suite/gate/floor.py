@@ -10,6 +10,7 @@ import numpy as np
 
 from suite.gate.baselines import Baseline, BaselineSession
 from suite.gate.matrix import build
+from suite.gate.precision import TRAJECTORY_TOKENS, foreseen
 from suite.gate.records import Key, Launch, Series, Session
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.values import bad_value, launch_log, round_logs, untrusted
@@ -20,7 +21,7 @@ class NoiseFloor:
     """Of one gated metric; all relative (0.01 = 1 %). None: too little was measured to say.
 
     round_cv: standard deviation of rounds in a launch; launch_sd: of launch values in the session;
-    sdc_one_session, sdc_five_sessions: smallest change called in nine of ten runs of this budget, on one recorded
+    sdc_one_session, sdc_five_sessions (of acceptance: against another build, as builds usually differ): smallest change called in nine of ten runs of this budget, on one recorded
     baseline session (with the stated prior) and on five that differ no more than launches of this session do.
     """
 
@@ -82,7 +83,20 @@ def _smallest(
     }
     matrix = build(judged, series, baselines)
     decision = matrix.decide()
-    return {key: float(np.expm1(decision.sdc[0, g])) for g, key in enumerate(matrix.keys)}
+    smallest = {key: float(np.expm1(decision.sdc[0, g])) for g, key in enumerate(matrix.keys)}
+    tests = sum(rule.gated for rule in judged.values())
+    for g, pairs in matrix.acceptance.judged.items():
+        key = matrix.keys[g]
+        # this arm gives the same answers again, another build does not: what usual builds differ by counts
+        other = foreseen(int(pairs.number[0]), _tokens(series[key[:2]]), tests, margin=judged[key].margin)
+        smallest[key] = max(smallest[key], min(other, 1.0))
+    return smallest
+
+
+def _tokens(series: Series) -> int:
+    """The mean length of the answers; where it is not kept, that for which the usual spread is stated."""
+    told = [n for launch in series.launches if launch.answers is not None for n in launch.answers.tokens]
+    return round(float(np.mean(told))) if told else TRAJECTORY_TOKENS
 
 
 def _rotated(launches: list[Launch], by: int) -> list[Launch]:

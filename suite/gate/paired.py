@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from suite.gate.shrink import Array, mean, satterthwaite
+from suite.gate.shrink import NO_LIMIT, Array, mean, satterthwaite
 from suite.gate.spread import Spread
 
 ANSWER_SD = 0.10
@@ -107,3 +108,33 @@ def added(spread: Spread, more: Spread) -> Spread:
     total = spread.variance + more.variance
     df = satterthwaite([(spread.variance, spread.df), (more.variance, more.df)], total)
     return Spread(total, np.where(more.variance > 0, df, spread.df))
+
+
+def by_prompt(spread: Spread, acceptance: Acceptance) -> Spread:
+    """Spread of each column (N, G): what the prompts say where they were compared, and what is not known on top."""
+    variance, df = (np.array(part, dtype=float) for part in (spread.variance, spread.df))
+    for g, pairs in acceptance.judged.items():
+        told = pairs.change[1]
+        variance[:, g], df[:, g] = told.variance, told.df
+    for g, unknown in acceptance.unknown.items():
+        both = added(Spread(variance[:, g], df[:, g]), unknown)
+        variance[:, g], df[:, g] = both.variance, both.df
+    return Spread(variance, df)
+
+
+def accepted_by(shape: tuple[int, ...], acceptance: Acceptance) -> tuple[Array, Spread]:
+    """What acceptance adds to each column, of that shape (N, G), with its spread; 0 where it adds nothing."""
+    change, variance, df = np.zeros(shape), np.zeros(shape), np.full(shape, NO_LIMIT)
+    for g, borne in acceptance.borne.items():
+        centre, spread = borne.change
+        change[:, g], variance[:, g], df[:, g] = centre, spread.variance, spread.df
+    return change, Spread(variance, df)
+
+
+def carried(moved: NDArray[np.bool_], acceptance: Acceptance) -> NDArray[np.bool_]:
+    """Columns (N, G) whose acceptance has moved, by the test of the column that judges it."""
+    found = np.zeros_like(moved)
+    for g, borne in acceptance.borne.items():
+        if borne.column is not None:
+            found[:, g] = moved[:, borne.column]
+    return found

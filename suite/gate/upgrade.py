@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from suite.gate.centred import FLOOR
 from suite.gate.decide import PASS_WIDTH
 from suite.gate.layout import Layout
-from suite.gate.shrink import Array, holm, squeeze, t_quantile, t_tail
+from suite.gate.paired import NO_ACCEPTANCE, Acceptance, accepted_by, added, by_prompt, carried
+from suite.gate.shrink import Array, holm, squeeze
+from suite.gate.spread import Spread
 
 Answer: TypeAlias = Literal["go", "no-go", "better", "inconclusive"]
 
@@ -24,7 +26,11 @@ CAP = 12.0
 
 @dataclass(frozen=True)
 class Comparison:
-    """Candidate against reference for each column; changes and intervals in signed log units, + = worse."""
+    """Candidate against reference for each column; changes and intervals in signed log units, + = worse.
+
+    Of a column that is steps times acceptance, they are of the steps; accepted with its standard error and df is what
+    acceptance adds (0 elsewhere); by_acceptance: it alone decided.
+    """
 
     change: Array
     se: Array
@@ -34,6 +40,10 @@ class Comparison:
     better: NDArray[np.bool_]
     go: NDArray[np.bool_]
     sdc: Array
+    accepted: Array
+    accepted_se: Array
+    accepted_df: Array
+    by_acceptance: NDArray[np.bool_]
 
     def answer(self, g: int) -> Answer:
         """The answer for one column of a single run."""
@@ -49,13 +59,21 @@ def order(pairs: int) -> str:
     return "".join("RC" if i % 2 == 0 else "CR" for i in range(pairs))
 
 
-def compare_builds(values: Array, builds: Sequence[str], layout: Layout, *, share: float = 1.0) -> Comparison:
+def compare_builds(
+    values: Array,
+    builds: Sequence[str],
+    layout: Layout,
+    *,
+    share: float = 1.0,
+    acceptance: Acceptance = NO_ACCEPTANCE,
+) -> Comparison:
     """Judge an interleaved session of two builds.
 
     values: (N, K, G) signed logs of launch values in the order of the launches; builds: "R" or "C" for each of
     the K launches. Model for each metric: level + build + slope x launch number + error, by least squares, so
     that a drift of the machine is neither taken for a change nor for noise; variances are shrunk over metrics
     (K - 3 degrees of freedom of their own). What is common to all metrics is NOT removed: here it is the answer.
+    acceptance: columns that are judged prompt by prompt instead, and those that rest on them.
     Raises ValueError for fewer than two launches a build.
     """
     number = np.arange(len(builds), dtype=float)
@@ -71,8 +89,11 @@ def compare_builds(values: Array, builds: Sequence[str], layout: Layout, *, shar
     own_df = np.full(beta[:, 1].shape, float(len(builds) - 3))
     variance = (residual**2).sum(axis=1) / own_df
     shrunk = _shrunk(layout, variance, own_df)
-    se = np.sqrt(np.maximum(shrunk[0], FLOOR**2) * inverse[1, 1])
-    return _conclude(beta[:, 1], se, shrunk[1], layout, ALPHA * share)
+    told = Spread(np.maximum(shrunk[0], FLOOR**2) * inverse[1, 1], shrunk[1])
+    change, spread = beta[:, 1].copy(), by_prompt(told, acceptance)
+    for g, pairs in acceptance.judged.items():
+        change[:, g] = pairs.change[0]
+    return _conclude(change, spread, layout, ALPHA * share, acceptance)
 
 
 def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
@@ -87,19 +108,23 @@ def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
     return variance * parts, df
 
 
-def _conclude(change: Array, se: Array, df: Array, layout: Layout, alpha: float) -> Comparison:
+def _conclude(
+    change: Array, spread: Spread, layout: Layout, alpha: float, acceptance: Acceptance
+) -> Comparison:
     margin, gated = layout.margin, layout.gated
-    p = np.where(gated, t_tail(change / se, df), np.nan)
-    p_better = np.where(gated, t_tail(-change / se, df), np.nan)
-    no_go = holm(p, alpha) & (change > margin)
-    better = holm(p_better, alpha) & (change < -margin) & ~no_go
-    go = (
-        gated
-        & ~no_go
-        & ~better
-        & (change <= margin)
-        & (change + t_quantile(0.95, df) * se < PASS_WIDTH * margin)
+    accepted, beside = accepted_by(change.shape, acceptance)
+    whole = change + accepted
+    p, p_better = (np.where(gated, spread.p(sign * change), np.nan) for sign in (1, -1))
+    slower = holm(p, alpha) & (change > margin)
+    no_go = slower | carried(slower, acceptance) & (whole > margin) & gated
+    faster = holm(p_better, alpha) & (change < -margin)
+    better = (faster | carried(faster, acceptance)) & (whole < -margin) & gated & ~no_go
+    go = gated & ~no_go & ~better
+    for size, noise in ((change, spread), (whole, added(spread, beside))):
+        go &= (size <= margin) & (size + noise.bound(0.95) < PASS_WIDTH * margin)
+    critical = spread.bound(1 - alpha / max(int(gated.sum()), 1))
+    sdc = np.maximum(margin, critical) + spread.bound(0.92)
+    by_acceptance = (no_go & ~slower) | (better & ~faster)
+    return Comparison(
+        change, spread.se, spread.df, p, no_go, better, go, sdc, accepted, beside.se, beside.df, by_acceptance
     )
-    critical = t_quantile(1 - alpha / max(int(gated.sum()), 1), df) * se
-    sdc = np.maximum(margin, critical) + t_quantile(0.92, df) * se
-    return Comparison(change, se, df, p, no_go, better, go, sdc)

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from suite.gate import BadMeasurement, Invalid, Launch, Series
-from suite.gate.builds import judge_builds
+from suite.gate.builds import BuildVerdict, judge_builds
 from suite.gate.layout import Column, Layout
 from suite.gate.upgrade import compare_builds, order
+from tests.gate.builds import run
 from tests.gate.sessions import session
 
 LAYOUT = Layout(tuple(Column(f"q{i}", "arm", "decode") for i in range(10)))
@@ -112,3 +113,51 @@ def test_an_invalid_launch_of_either_build_is_no_verdict() -> None:
     bad = msgspec.structs.replace(candidate[0].launches[1], invalid=[Invalid("gpu_lost", "Xid 79")])
     candidate[0] = msgspec.structs.replace(candidate[0], launches=[bad, *candidate[0].launches[1:]])
     assert [v.answer for v in judge_builds(reference, candidate, order(4))] == ["invalid", "no-go"]
+
+
+# builds whose answers part
+
+
+def parts(old: str, new: str, **changed: float) -> tuple[list[Series], list[Series]]:
+    """Four launches each of two builds, 128 prompts."""
+    return tuple(
+        list(run(f"run-{build}-{i}", build, launches=4, **(changed if i else {})).series)
+        for i, build in enumerate((old, new))
+    )  # type: ignore[return-value]
+
+
+def answers_by_metric(old: str, new: str, **changed: float) -> dict[tuple[str, str], BuildVerdict]:
+    return {(v.arm, v.metric): v for v in judge_builds(*parts(old, new, **changed), order(4))}
+
+
+def test_two_builds_as_good_as_each_other_are_no_no_go() -> None:
+    for build in "abcdef":
+        verdicts = answers_by_metric("old", build)
+        assert {v.answer for v in verdicts.values()} <= {"go", "inconclusive"}, build
+        assert (
+            verdicts["mtp-on", "acceptance_length"].ci_low < verdicts["mtp-on", "acceptance_length"].ci_high
+        )  # type: ignore[operator]
+
+
+def test_lower_acceptance_is_no_go_and_not_the_steps() -> None:
+    verdicts = answers_by_metric("old", "a", lower=0.06)
+    assert verdicts["mtp-on", "acceptance_length"].answer == "no-go"
+    speed = verdicts["mtp-on", "tpot_s"]
+    assert speed.answer == "no-go"
+    steps, acceptance = speed.factors
+    assert steps.ci_low < 0 < steps.ci_high  # type: ignore[operator]
+    assert acceptance.ci_low > 0.02  # type: ignore[operator]
+    assert verdicts["mtp-off", "tpot_s"].answer == "go"
+
+
+def test_longer_steps_are_no_go_whatever_the_answers_yield() -> None:
+    for build in "abc":
+        verdicts = answers_by_metric("old", build, slower=0.05)
+        assert verdicts["mtp-on", "tpot_s"].answer == "no-go"
+        assert verdicts["mtp-on", "acceptance_length"].answer != "no-go"
+
+
+def test_launches_of_one_build_do_not_make_its_acceptance_precise() -> None:
+    """Four launches answer alike; what another build yields is known from the prompts, not from them."""
+    verdict = answers_by_metric("old", "a")["mtp-on", "acceptance_length"]
+    assert verdict.ci_high - verdict.ci_low > 0.015  # type: ignore[operator]
