@@ -21,7 +21,7 @@ from suite.hosts import HostError
 from suite.load import LoadError
 from suite.questions import crossover
 from suite.questions.memory import Memory
-from suite.report import allure_files, failures, summary
+from suite.report import allure_files, failures, planned, summary
 from suite.report.clean import Cleaner, clean
 from suite.servers import ServerError, end_all_at_once
 from suite.session import settings as suite_settings
@@ -245,7 +245,7 @@ class PerfPlugin:
         if not self.arranged.items or session.testsfailed or self.config.option.collectonly:
             return None  # nothing of ours, or something that pytest's own loop has a word for
         if self.config.getoption("--plan"):
-            self.progress.print(summary.of_plan(self.settings, self.arranged))
+            self.progress.print(planned.of_plan(self.settings, self.arranged))
             return True
         self._begin()
         playing = Playing(lambda: self.run, self.memory, self.resumption.done if self.resumption else ())

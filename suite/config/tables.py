@@ -158,7 +158,8 @@ class Sizes(_Table):
     """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place.
 
     ``scenarios`` are the kinds this budget holds. A size is a list where a scenario is put once for each value;
-    an empty list leaves those scenarios out. Acceptance is asked of ``acceptance_prompts`` distinct prompts of each
+    an empty list leaves those scenarios out. A launch plays ``rounds``, and goes on to ``rounds_max`` (None: no further)
+    until the standard error of its step time, or TTFT, is ``precision`` (0.003: 0.3 %). Acceptance is asked of ``acceptance_prompts`` distinct prompts of each
     kind once, ``acceptance_clients`` at a time; of long contexts as many as ``acceptance_context_tokens`` hold.
     """
 
@@ -166,6 +167,8 @@ class Sizes(_Table):
 
     launches: int = Field(default=1, ge=1)
     rounds: int = Field(default=5, ge=1)
+    rounds_max: int | None = Field(default=None, ge=1)
+    precision: float = Field(default=0.003, gt=0, lt=1)
     looks: int = Field(default=1, ge=1, le=3)
     warmup_requests: int = Field(default=2, ge=0)
     max_tokens: int = Field(default=256, ge=8)

@@ -1,4 +1,4 @@
-"""The end of a run in the terminal, and the plan before one."""
+"""The end of a run in the terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from suite.gate.attribution import is_unmeasured
 from suite.gate.floor import NoiseFloor
 from suite.gate.verdicts import SEVERITY
 from suite.report.terminal import Row, table
-from suite.session.collection import Arranged, series_of
 from suite.session.judging import Judge, sentences
-from suite.session.plan import cost
 from suite.session.run import Run
-from suite.session.settings import Settings
-from suite.terminal.figures import columns, number, percent, signed
+from suite.terminal.figures import columns, number, percent, signed, times
 
 TOLD = ("broken promise", "regression", "invalid", "inconclusive", "improvement")
 """Words that call for something: said in sentences under the table."""
@@ -40,7 +37,7 @@ def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
         *lines,
         *_broken(session.outcomes),
         "",
-        f"{words}; {_times(len(run.told.launches), 'launch', 'launches')}",
+        f"{words}; {times(len(run.told.launches), 'launch', 'launches')}",
         *(event.text for event in session.events),
         *judgement.notes,
         *notes,
@@ -152,31 +149,5 @@ def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
     return [*columns([head, *rows], right=range(3, len(head))), legend]
 
 
-def of_plan(settings: Settings, arranged: Arranged) -> list[str]:
-    """What would be launched, in order, and what it costs."""
-    sizes, target = settings.sizes, settings.target
-    measuring = {
-        item.nodeid.rsplit("-launch", 1)[0]: item for item in arranged.items if series_of in item.stash
-    }
-    rounds = len(measuring) * sizes.launches * sizes.rounds
-    estimate = cost(len(arranged.slots), rounds, target.start_estimate_s, sizes.round_estimate_s)
-    lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
-    for slot in arranged.slots:
-        flags = " ".join(target.arm_flags(target.arm(slot.arm)).merge(settings.extra_flags).shown())
-        lines.append(f"  {slot}: {flags}")
-    lines.append(
-        f"{_times(estimate.launches, 'launch', 'launches')} of about {target.start_estimate_s:g} s, "
-        f"{_times(rounds, 'round', 'rounds')} of about {sizes.round_estimate_s:g} s: "
-        f"about {estimate.minutes:.0f} minutes"
-    )
-    if sizes.looks > 1:
-        lines.append(f"undecided arms are launched again, up to {sizes.looks * sizes.launches} times each")
-    return lines
-
-
 def _sd(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
-
-
-def _times(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

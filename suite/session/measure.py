@@ -11,6 +11,7 @@ import pytest
 
 from suite import metrics
 from suite.gate import Invalid
+from suite.gate.precision import rounds_wanted
 from suite.gate.records import plain_facts
 from suite.load import (
     ClientLimits,
@@ -365,6 +366,10 @@ class Measure:
         counted = self._served.counters()
         try:
             benchmark.pedantic(one_round, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
+            while self._imprecise(asked, played):
+                before()
+                one_round()
+                after()
         except StoppedEarly:
             if not played.rounds:
                 raise
@@ -373,6 +378,24 @@ class Measure:
         if graphs is not None:
             played.subject["decode_cuda_graphs"] = graphs == 1.0
         benchmark.extra_info.update(self._extra_info(played))
+
+    def _imprecise(self, asked: Asked, played: Played) -> bool:
+        """Whether more rounds are wanted and allowed: the standard error of what is judged is not yet what was asked for."""
+        sizes = self._run.sizes
+        most = sizes.rounds_max or asked.rounds
+        if asked.counts_only or most <= len(played.rounds) or self._series is None:
+            return False
+        name = "ttft_s" if "ttft_s" in self._series.metrics else "step_s"
+        precision = rounds_wanted(
+            [values[name].value if name in values else None for values in played.values],
+            sizes.precision,
+            most,
+        )
+        if precision.standard_error is not None:
+            self._run.progress.passing(
+                f"{self._served.slot}: {asked.label}: {name} known to {100 * precision.standard_error:.2f} %"
+            )
+        return precision.go_on
 
     def _keep(self, asked: Asked, played: Played, result: LoadRound, seconds: float) -> None:
         """A round with its metrics and what is wrong with it, into the journal."""
@@ -395,7 +418,7 @@ class Measure:
                 number=slot.launch,
                 workload=asked.key,
                 round=len(played.rounds) - 1,
-                of=asked.rounds,
+                of=max(asked.rounds, len(played.rounds)),
                 seconds=seconds,
                 sample=sample,
                 question=self._series.question if self._series else "",

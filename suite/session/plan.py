@@ -39,10 +39,18 @@ class Cost:
     """What a plan will take before it starts: server starts, rounds, and an estimate of the minutes."""
 
     launches: int
-    rounds: int
+    rounds: float
     minutes: float
 
 
-def cost(launches: int, rounds: int, start_s: float, round_s: float) -> Cost:
+def cost(launches: int, rounds: float, start_s: float, round_s: float) -> Cost:
     """Estimate a plan from the seconds that one start and one round take."""
     return Cost(launches, rounds, (launches * start_s + rounds * round_s) / 60)
+
+
+def rounds_of_a_pass(prompts: int, clients: int, requests: int) -> float:
+    """How many rounds (of one client and so many requests) last as long as asking many clients each of so many prompts.
+
+    A batch is not as many times as fast as one client as it has clients: three quarters of that at the sizes in use.
+    """
+    return prompts / requests / max(1.0, 0.75 * min(clients, prompts))

@@ -39,3 +39,8 @@ def columns(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[s
         ).rstrip()
         for line in lines
     ]
+
+
+def times(count: int, one: str, many: str) -> str:
+    """A count with its noun: `1 launch`, `3 launches`."""
+    return f"{count} {one if count == 1 else many}"

@@ -1,5 +1,6 @@
 """Bad input ends as a named error that says what to do; other scenarios still run, and nothing is left behind."""
 
+import re
 import socket
 
 import pytest
@@ -130,6 +131,20 @@ def test_the_plan_launches_nothing(tmp_path):
     assert ran.code == 0
     assert "minutes" in ran.out
     assert not list((tmp_path / "results").glob("*"))
+
+
+def test_the_plan_tells_how_small_a_loss_of_acceptance_it_will_show(tmp_path):
+    """More prompts, smaller losses: 51 long ones show less than 256 short ones do, and both are told before a launch."""
+    ran = perf(tmp_path, "--plan", "--target=blackwell", "--budget=gate")
+    told = {
+        name: (int(prompts), float(loss))
+        for name, prompts, loss in re.findall(r"^  (acceptance_\S+) +(\d+) +([\d.]+) %$", ran.out, re.M)
+    }
+    assert told["acceptance_length[code-t0]"][0] == 256
+    assert told["acceptance_by_context[10240]"][0] == 51
+    assert 2.0 < told["acceptance_length[code-t0]"][1] < 4.0 < told["acceptance_by_context[10240]"][1]
+    assert "8 acceptance passes" in ran.out
+    assert "up to 10 rounds in place of 5" in ran.out
 
 
 def test_ids_are_readable(tmp_path):
