@@ -31,7 +31,7 @@ def test_a_table_and_a_json_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     assert status in (0, 8)  # 8: this machine was too busy to be believed, and it says so
     assert "8 of 8 requests good" in text
-    assert "acceptance_length       tokens/step            -  not reported by this server" in text
+    assert "acceptance_length       tokens/step            -  not reported in these answers" in text
     document = json.loads(out.read_text())
     (round_,) = document["rounds"]
     assert round_["metrics"]["output_tokens_per_s"]["value"] > 0
