@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.attached import attached
+from tests.cases.attached import CONFIG, attached
 from tests.cases.lookalike import Odd, serving
 from tests.perf.running import LIMIT_S, MODEL, ROOT, SMALL, TARGET, Ran, perf
 
-OTHER = {"speculative_algorithm": "NGRAM"}
+TRITON = CONFIG.replace("[arms.mtp-off]", '[arms.mtp-off]\nflags = { attention-backend = "triton" }').replace(
+    'speculative-algorithm = "NEXTN"', 'speculative-algorithm = "NEXTN", attention-backend = "triton"'
+)
 
 
 def _verdicts(ran: Ran) -> dict[str, object]:
@@ -49,15 +51,17 @@ def _config(tmp_path: Path, scenarios: str, more: str = "") -> str:
 
 
 def test_a_server_that_is_no_arm_proves_nothing(tmp_path):
-    """It drafts by n-grams, which no arm asks for: all is skipped, and that is no success."""
-    with serving(Odd(info=OTHER)) as url:
-        ran = attached(tmp_path, url, "-k", "decode or acceptance")
-        required = attached(tmp_path, url, "-k", "decode or acceptance", "--require-baseline")
+    """It attends with flashinfer, every arm with triton: all is skipped, and that is no success."""
+    config = f"--suite-config={tmp_path / 'suite.toml'}"
+    (tmp_path / "suite.toml").write_text(TRITON)
+    with serving(Odd(info={"attention_backend": "flashinfer"})) as url:
+        options = (config, f"--server-url={url}", "--rounds=2", "-q", "-k", "decode or acceptance")
+        ran = perf(tmp_path, *options)
+        required = perf(tmp_path, *options, "--require-baseline")
     assert ran.code == 8, ran.out
     assert "CANNOT TELL: nothing was measured: " in ran.out
     assert required.code == 1
     assert "NO-GO: nothing was measured: " in required.out
-    config = f"--suite-config={tmp_path / 'suite.toml'}"
     assert _judged_again(tmp_path, required, config) == (1, _verdicts(required)["sentence"])
 
 
