@@ -25,6 +25,7 @@ from suite.report import allure_files, failures, planned, summary
 from suite.report.clean import Cleaner, clean
 from suite.servers import ServerError, end_all_at_once
 from suite.session import settings as suite_settings
+from suite.session.beforehand import objections
 from suite.session.collection import (
     Arranged,
     arrange,
@@ -285,10 +286,20 @@ class PerfPlugin:
                 for line in self.resumption.damage:
                     self.progress.say(line)
                 run.must_be_the_build()
+            self._must_be_recordable(run)
         except WriteFailed as error:
             pytest.exit(str(error), returncode=INFRASTRUCTURE)
         except AnotherBuild as error:
             raise pytest.UsageError(str(error)) from None
+
+    def _must_be_recordable(self, run: Run) -> None:
+        """Raise UsageError for a run that is to be recorded and could not be, before it costs anything."""
+        if not self.settings.record:
+            return
+        asked = asked_of(self.arranged.items)
+        against = objections(self.stored.store, run.target, asked, run.surroundings.identity())
+        if against:
+            raise pytest.UsageError(*against)
 
     def _measure(self, session: pytest.Session, playing: Playing) -> None:
         """Play everything that measures; launches that only an undecided look asks for, look by look."""

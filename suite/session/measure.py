@@ -27,6 +27,7 @@ from suite.load import (
 )
 from suite.load import Round as LoadRound
 from suite.session import entries
+from suite.session.beforehand import speculation_asked
 from suite.session.collection import SeriesId
 from suite.session.measured import Measured, require_answers, still_warming
 from suite.session.outcomes import ArmNotInEffect
@@ -35,7 +36,6 @@ from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.steadiness import Steady, windows
 from suite.session.stopping import StoppedEarly
-from suite.sglang.flags import Flags
 from suite.terminal.figures import number
 
 PREFIX_CHARS_PER_TOKEN = 4
@@ -264,7 +264,7 @@ class Measure:
                     **self._served.info.identity(),
                     **self._run.surroundings.identity(),
                     **asked.identity,
-                    "speculation_asked": self._speculation_asked(),
+                    "speculation_asked": speculation_asked(self._served.server.flags),
                 },
                 subject=self._facts(self._served),
             )
@@ -458,14 +458,6 @@ class Measure:
         """Without the reasons that this target is known for, and those that spoil nothing of what was asked."""
         harmless = {*self._run.target.tolerate, *(TIMING if asked.counts_only else ())}
         return [reason for reason in found if reason.name not in harmless]
-
-    def _speculation_asked(self) -> str | None:
-        wished = {
-            name: value
-            for name, value in self._served.server.flags.items()
-            if name.startswith("speculative-")
-        }
-        return " ".join(Flags(wished).argv()) or None
 
     def _extra_info(self, played: Played) -> dict[str, Any]:
         medians = {name: played.median(name) for name in STORED}

@@ -141,3 +141,25 @@ def test_a_workload_that_was_never_recorded_says_which_were(tmp_path):
 def test_a_reason_to_accept_a_regression_needs_something_to_record(tmp_path, option):
     ran = perf(tmp_path, _config(tmp_path, '["decode"]'), option, "--collect-only")
     assert (ran.code == 4) == bool(option.split("=", 1)[1].strip())
+
+
+@pytest.mark.parametrize("spoiled", ["another model", "a damaged file", "a folder that cannot be written"])
+def test_what_cannot_be_recorded_is_known_before_anything_is_launched(tmp_path, spoiled):
+    config = _config(tmp_path, '["decode"]')
+    options = (*SMALL, config, "-k", "decode and off", "--record-baseline")
+    assert perf(tmp_path, *options).code == 0
+    (stored,) = (tmp_path / "baselines").glob("*/*.json")
+    before = stored.read_bytes()
+    logs = len(list((tmp_path / "results").glob("*/logs/*.log")))
+    if spoiled == "another model":
+        options = (*options, "--flag=model-path=simulator/checkpoints/qwen3.5-397b-a17b-no-mtp")
+    elif spoiled == "a damaged file":
+        before = before[:100]
+        stored.write_bytes(before)
+    else:
+        options = (*options, "--baselines=/proc/nowhere")
+    ran = perf(tmp_path, *options)
+    assert ran.code == 4, ran.out
+    assert "nothing was launched" in ran.out
+    assert len(list((tmp_path / "results").glob("*/logs/*.log"))) == logs
+    assert stored.read_bytes() == before
