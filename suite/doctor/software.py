@@ -15,6 +15,7 @@ from suite.sglang import builds, speculation_sources
 from suite.sglang import server as servers
 from suite.sglang.config_diff import FIRST as TELLING
 from suite.sglang.errors import CheckpointError, MetricsDisabled
+from suite.sglang.server import identify
 
 POISON = ("SGLANG_SIMULATE_ACC_LEN", "SGLANG_SIMULATE_ACC_METHOD", "SGLANG_SIMULATE_ACC_TOKEN_MODE")
 """Variables that force acceptance: with them nothing that is measured is true."""
@@ -37,6 +38,9 @@ def server(runtime: Runtime) -> Iterator[Line]:
         return
     key = os.environ.get(launch.api_key_env) if launch.api_key_env else None
     info = servers.read(launch.url, api_key=key)
+    if (gateway := identify.gateway_at(servers.root(launch.url), key)) is not None:
+        yield Line("problem", "server", str(gateway), "point url at a single server")
+        return
     yield Line("ok", "server", f"SGLang {info.version}, {info.speculation}")
     try:
         counters = servers.counters(launch.url, info.version, api_key=key)

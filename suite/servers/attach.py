@@ -15,12 +15,12 @@ from suite import config
 from suite.hosts import Host, open_host
 from suite.redact import Secret
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
-from suite.servers.health import get_json
 from suite.servers.server import Server
 from suite.servers.supervisor_client import Supervisor, Tell, host_python
 from suite.sglang import errors as wire
-from suite.sglang import http
+from suite.sglang import http, server
 from suite.sglang.flags import Flags, FlagValue, parse_argv
+from suite.sglang.server import identify
 
 MTP_NAMES = frozenset({"NEXTN", "EAGLE", "FROZEN_KV_MTP"})
 """What ``--speculative-algorithm NEXTN`` may read like once resolved (SGLang 0.5.9 to 0.5.23)."""
@@ -89,7 +89,8 @@ class AttachLauncher:
             NotSGLang: something else answers there.
             LaunchFailed: nothing answers there.
         """
-        info = self._info()
+        read = self._info()
+        info = {**read.resolved, "launch_command": read.launch_command}
         flags = self.target.arm_flags(arm)
         reasons = [*_unseen(arm), *differences(self.target, arm, info)]
         if reasons:
@@ -122,17 +123,19 @@ class AttachLauncher:
 
     def _reached(self) -> str:
         if self._host.is_local:
-            return self._url.geturl().rstrip("/")
+            return server.root(self._url.geturl())
         default = 443 if self._url.scheme == "https" else 80
         near = self._host.forward(self._url.port or default, self._url.hostname or "127.0.0.1")
-        return f"{self._url.scheme}://127.0.0.1:{near}{self._url.path.rstrip('/')}"
+        return f"{self._url.scheme}://127.0.0.1:{near}{server.root(self._url.path)}"
 
-    def _info(self) -> Mapping[str, Any]:
+    def _info(self) -> server.ServerInfo:
         try:
-            return get_json(self._base_url, "/server_info", self._api_key)
-        except NotSGLang:
-            # 0.5.9 knows only the older name
-            return get_json(self._base_url, "/get_server_info", self._api_key)
+            found = server.read(self._base_url, self._api_key)
+            if (gateway := identify.gateway_at(self._base_url, self._api_key)) is not None:
+                raise gateway
+            return found
+        except (wire.NotSGLang, wire.ServerKeyRefused) as error:
+            raise NotSGLang(str(error)) from None
         except wire.ServerError as error:
             raise LaunchFailed(
                 f"no server answers at {error}",

@@ -1,40 +1,12 @@
-"""Asks a server whether it is ready, and whether it is SGLang at all."""
+"""Asks a server whether it is ready."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
-from suite.foreign import NotJSON, json_of, one_line
 from suite.redact import Secret
-from suite.servers.errors import NotSGLang
 from suite.sglang import http
 from suite.sglang.errors import ServerError
-
-
-def get_json(base_url: str, path: str, api_key: Secret | None, timeout_s: float = 20.0) -> dict[str, Any]:
-    """The JSON object that ``path`` answers.
-
-    Raises:
-        NotSGLang: it answers something else, or asks for another key.
-        suite.sglang.errors.ServerError: nothing answers, or not as HTTP.
-    """
-    reply = http.ask(base_url + path, api_key=api_key, timeout_s=timeout_s)
-    where = http.without_credentials(base_url) + path
-    if reply.status in (401, 403):
-        raise NotSGLang(
-            f"{where} answers {reply.status}: it wants an API key", "Name its variable: api_key_env."
-        )
-    try:
-        answer = json_of(reply.text)
-    except NotJSON:
-        answer = None
-    if reply.status != 200 or not isinstance(answer, dict):
-        raise NotSGLang(
-            f"{where} answers {reply.status} with {one_line(reply.body, 120)!r}, not with SGLang's JSON",
-            "Something else answers there (a proxy's page, another server). Check the URL and the port.",
-        )
-    return answer
 
 
 class ReadyWatch:

@@ -7,6 +7,7 @@ ProbeError
 │   ├── ServerKeyRefused   401 or 403
 │   ├── ServerNotReady     503: it is still starting, or it is shutting down
 │   ├── NotSGLang          something answered, but not an SGLang server
+│   │   └── Gateway        it passes requests on to servers, and cannot tell what they run
 │   └── MetricsDisabled    the server was started without --enable-metrics
 ├── CheckpointError        the directory cannot be read as a checkpoint at all
 ├── InstallationError      no SGLang there, or its source cannot be read
@@ -42,6 +43,10 @@ class ServerNotReady(ServerError):
 
 class NotSGLang(ServerError):
     """Something answered that is not an SGLang server, or not one this suite can read."""
+
+
+class Gateway(NotSGLang):
+    """A router or proxy answered for the servers behind it: never an arm, whatever one of them says of itself."""
 
 
 class MetricsDisabled(ServerError):

@@ -36,6 +36,8 @@ class Odd:
     metrics: str | None = GAUGES.format(accept_length=0.0)
     meta_info: Callable[[int, int], dict[str, Any]] | None = None
     prefix: str = ""
+    says: Any = None
+    """What /server_info answers, whole, in place of its own; ``False``: it knows no such path."""
     paths: dict[str, Any] = field(default_factory=dict)
     """More paths, and the JSON they answer."""
     asked: list[str] = field(default_factory=list)
@@ -83,7 +85,10 @@ def serving(odd: Odd) -> Iterator[str]:
         def do_GET(self) -> None:
             path = self._path()
             if path in ("/server_info", "/get_server_info"):
-                self._json(odd.server_info())
+                if odd.says is False:
+                    self._say(404, "<html>nginx 404</html>", "text/html")
+                else:
+                    self._json(odd.says or odd.server_info())
             elif path == "/v1/models":
                 self._json({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
             elif path in ("/metrics", "/metrics/") and odd.metrics is not None:

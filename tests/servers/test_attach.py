@@ -119,12 +119,18 @@ def test_an_api_key_comes_from_the_environment(tmp_path: Path, monkeypatch: pyte
     class Keyed(_Answers):
         def do_GET(self) -> None:
             seen.append(self.headers["Authorization"])
-            self.reply(200 if seen[-1] == "Bearer k3y3y3y" else 401, b'{"speculative_algorithm": "EAGLE"}')
+            self.reply(
+                200 if seen[-1] == "Bearer k3y3y3y" else 401,
+                b'{"version": "0.5.23", "speculative_algorithm": "EAGLE"}',
+            )
 
     with _serving(Keyed) as url:
         with pytest.raises(config.ConfigError, match="'THE_KEY', and that variable is not set"):
             attach(tmp_path, url, launch={"api_key_env": "THE_KEY"}).__enter__()
-        with attach(tmp_path, url) as launcher, pytest.raises(NotSGLang, match="401: it wants an API key"):
+        with (
+            attach(tmp_path, url) as launcher,
+            pytest.raises(NotSGLang, match="HTTP 401: the server wants another API key"),
+        ):
             launcher.start(launcher.target.arm("mtp-on"))
         monkeypatch.setenv("THE_KEY", "k3y3y3y")
         with attach(tmp_path, url, launch={"api_key_env": "THE_KEY"}) as launcher:
@@ -140,7 +146,7 @@ def test_html_is_not_sglang(tmp_path: Path) -> None:
             self.reply(200, b"<html>It works!</html>")
 
     with _serving(Page) as url:
-        assert "answers 200 with '<html>It works!" in str(_refused(tmp_path, url, NotSGLang))
+        assert "the answer is an HTML page" in str(_refused(tmp_path, url, NotSGLang))
 
 
 def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path) -> None:
@@ -160,7 +166,7 @@ def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path) -> None:
                 self.end_headers()
 
         with _serving(Away) as url:
-            assert "answers 302" in str(_refused(tmp_path, url, NotSGLang))
+            assert "HTTP 302, a redirect" in str(_refused(tmp_path, url, NotSGLang))
     assert followed == []
 
 

@@ -1,7 +1,7 @@
 """What a running SGLang server says about itself: resolved configuration, speculation, counters."""
 
 from suite.sglang.server.effect import Difference, adjustments, took_effect
-from suite.sglang.server.info import ServerInfo, Speculation, parse, read
+from suite.sglang.server.info import ServerInfo, Speculation, parse, read, root
 from suite.sglang.server.prometheus import Counters, counters
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "counters",
     "parse",
     "read",
+    "root",
     "took_effect",
 ]

@@ -11,8 +11,8 @@ from typing import Any
 from suite import redact
 from suite.redact import Secret
 from suite.sglang import http
-from suite.sglang.errors import NotSGLang
-from suite.sglang.server import settings
+from suite.sglang.errors import NotSGLang, ServerError, ServerKeyRefused, ServerNotReady
+from suite.sglang.server import identify, settings
 
 _NOT_SETTINGS = frozenset(
     {"internal_states", "version", "frontend", "status", "startup_time", "launch_command", "kv_events"}
@@ -149,16 +149,25 @@ def read(base_url: str, api_key: Secret | str | None = None, timeout_s: float = 
     """Ask the server at ``base_url`` (with or without ``/v1``) what it is.
 
     Raises:
-        ServerError: see :mod:`suite.sglang.errors`; the text says what to do.
+        ServerError: see :mod:`suite.sglang.errors`; the text says what answers there and what to do.
     """
     base = root(base_url)
     for path in ("/server_info", "/get_server_info"):
-        text = http.get(base + path, api_key=api_key, timeout_s=timeout_s)
+        text = _text(base, path, api_key, timeout_s)
         if text is not None:
             return parse(text, base + path, secrets=(redact.reveal(api_key),) if api_key else ())
-    raise NotSGLang(
-        f"{base}: neither /server_info nor /get_server_info is there (404): not an SGLang server, or not its root"
-    )
+    raise identify.nobody_known(base, api_key)
+
+
+def _text(base: str, path: str, api_key: Secret | str | None, timeout_s: float) -> str | None:
+    """What ``path`` answers, ``None`` for 404; TLS at an http address and gateways told as that."""
+    try:
+        return http.get(base + path, api_key=api_key, timeout_s=timeout_s)
+    except (ServerKeyRefused, ServerNotReady):
+        raise
+    except ServerError as error:
+        found = identify.wrong_scheme(base) or identify.gateway_at(base, api_key)
+        raise (found or error) from None
 
 
 def root(base_url: str) -> str:
@@ -173,6 +182,8 @@ def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
         NotSGLang: not JSON (a proxy's HTML page at 200, say), or without a version.
     """
     data = http.parsed(text, url)
+    if (gateway := identify.gateway_of(data, url)) is not None:
+        raise gateway
     if not isinstance(data, dict) or not isinstance(data.get("version"), str):
         raise NotSGLang(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'version'")
     redact.learn(*secrets)

@@ -105,7 +105,11 @@ def main() -> None:
     behave(args.behave, args.tag)
     log("Load weight end. elapsed=0.02 s, type=X, avail mem=21.66 GB, mem usage=-0.00 GB.")
     Answers.html = "html" in args.behave
-    Answers.info = {"model_path": args.model_path, "speculative_algorithm": args.speculative_algorithm}
+    Answers.info = {
+        "version": "0.5.23",
+        "model_path": args.model_path,
+        "speculative_algorithm": args.speculative_algorithm,
+    }
     server = http.server.ThreadingHTTPServer((args.host, args.port), Answers)
     if "deaf" not in args.behave:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -1,0 +1,107 @@
+"""What answers at an address where no SGLang server tells of itself: a gateway, a proxy of /v1 alone, TLS, nobody we know."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from suite.foreign import NotJSON, json_of, one_line
+from suite.redact import Secret
+from suite.sglang import http
+from suite.sglang.errors import Gateway, NotSGLang, ServerError, ServerTLSError
+
+WORKER_LISTS = ("/workers", "/list_workers")
+"""Where routers of SGLang list their workers; a server has neither path."""
+
+DIRECTLY = "give the address of one SGLang server, so that what is measured is known"
+_SHOWN = 4
+_HANDSHAKE_S = 3.0
+
+
+def gateway_of(answer: Any, url: str) -> Gateway | None:
+    """The gateway that answers for its workers with one list, or several by their roles, of what they say."""
+    if isinstance(answer, list):
+        groups: Mapping[str, Any] = {"": answer}
+    else:
+        groups = answer if isinstance(answer, dict) and "version" not in answer else {}
+    found = {
+        str(role): len(members)
+        for role, members in groups.items()
+        if isinstance(members, list) and any(isinstance(m, dict) and _is_server(m) for m in members)
+    }
+    if not found:
+        return None
+    pairs = set(found) >= {"prefill", "decode"}
+    what = "a router of prefill and decode servers" if pairs else "a router"
+    counted = ", ".join(f"{count} {role}".strip() for role, count in found.items())
+    return Gateway(f"{url}: {what} answers there, for {counted} of them: it is no arm; {DIRECTLY}")
+
+
+def gateway_at(base: str, api_key: Secret | str | None, timeout_s: float = 10.0) -> Gateway | None:
+    """The gateway at ``base``, if one lists its workers there; it may pass on what one of them says of itself."""
+    for path in WORKER_LISTS:
+        listed = _json(base + path, api_key, timeout_s)
+        workers = listed.get("workers", listed.get("urls")) if isinstance(listed, dict) else listed
+        if isinstance(workers, list) and not (isinstance(listed, list) and not listed):
+            named = [one_line(str(w.get("url", w)) if isinstance(w, dict) else str(w), 80) for w in workers]
+            shown = ", ".join(named[:_SHOWN]) + (" ..." if len(named) > _SHOWN else "")
+            of = f": {shown}" if shown else ""
+            return Gateway(
+                f"{http.without_credentials(base)}: a gateway answers there, for {len(workers)} workers{of}: what "
+                f"one of them says of itself is not true of all; {DIRECTLY}"
+            )
+    return None
+
+
+def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.0) -> ServerError:
+    """The error for an address where nothing tells of itself, as /server_info would."""
+    shown = http.without_credentials(base)
+    if (gateway := gateway_at(base, api_key, timeout_s)) is not None:
+        return gateway
+    models = _json(f"{base}/v1/models", api_key, timeout_s)
+    if isinstance(models, dict) and isinstance(models.get("data"), list):
+        return Gateway(
+            f"{shown}: only the OpenAI API answers there (/v1/models), neither /server_info nor /get_server_info: "
+            f"another server, or a gateway or proxy that passes on nothing but /v1 and cannot tell what runs behind "
+            f"it; {DIRECTLY}"
+        )
+    return NotSGLang(
+        f"{shown}: neither /server_info nor /get_server_info is there: not an SGLang server, or not its root; "
+        "check address and port (the root is what stands before /v1)"
+    )
+
+
+def wrong_scheme(base: str) -> ServerTLSError | None:
+    """The error for an http address whose port speaks TLS; ``None`` where it does not."""
+    parts = urlsplit(base)
+    if parts.scheme != "http" or not parts.hostname:
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # who it is does not matter here
+    try:
+        address = (parts.hostname, parts.port or 80)
+        with (
+            socket.create_connection(address, _HANDSHAKE_S) as plain,
+            context.wrap_socket(plain, server_hostname=parts.hostname),
+        ):
+            pass
+    except (OSError, ValueError):
+        return None
+    shown = http.without_credentials(base)
+    return ServerTLSError(f"{shown}: this port speaks TLS; write https:// in place of http://")
+
+
+def _is_server(member: Mapping[str, Any]) -> bool:
+    return any(key in member for key in ("version", "model_path", "internal_states"))
+
+
+def _json(url: str, api_key: Secret | str | None, timeout_s: float) -> Any:
+    """The JSON value at ``url``; ``None`` for whatever else happens there."""
+    try:
+        answer = http.ask(url, api_key=api_key, timeout_s=timeout_s)
+        return json_of(answer.text) if answer.status == 200 else None
+    except (ServerError, NotJSON):
+        return None
