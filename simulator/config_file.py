@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 
 def merge_config_file(parser: argparse.ArgumentParser, argv: list[str]) -> list[str]:
     """The command line with the file's flags in front; the same list when no `--config` is in it.
@@ -48,29 +50,7 @@ def _flags(key: str, value: Any, is_switch: bool) -> list[str]:
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """The part of YAML that such files are written in: `key: value`, `key: [a, b]`, block lists, comments."""
-    data: dict[str, Any] = {}
-    key = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.split(" #")[0].rstrip()
-        if not line.strip() or line.lstrip().startswith("#") or line == "---":
-            continue
-        if line.lstrip().startswith("- ") and key:
-            data[key] = [*(data[key] or []), _scalar(line.lstrip()[2:])]
-            continue
-        key, colon, value = line.partition(":")
-        if not colon or key != key.strip():
-            raise ValueError(f"Config file must contain a dictionary at root level: line {number} is {raw!r}")
-        data[key] = _scalar(value)
+    data = yaml.safe_load(text)
+    if not isinstance(data, dict):
+        raise ValueError("Config file must contain a dictionary at root level")
     return data
-
-
-def _scalar(text: str) -> Any:
-    text = text.strip()
-    if text[:1] in ("[", "{", '"') or text in ("true", "false", "null"):
-        return json.loads(text)
-    if text in ("True", "False"):
-        return text == "True"
-    if len(text) > 1 and text[0] == text[-1] == "'":
-        return text[1:-1]
-    return None if text in ("", "~") else text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 from typing import Any
 
 MIB = 2**20
@@ -27,6 +29,25 @@ NESTING = 64
 
 SHOWN_CHARS = 300
 """How much of a foreign text is shown within a sentence."""
+
+
+FILE_BYTES = 64 * MIB
+"""The largest file of configuration, prompts or samples that is read. A year of sessions has some 5 MiB."""
+
+
+def read_file(path: Path, most_bytes: int = FILE_BYTES) -> bytes:
+    """The whole of a regular file.
+
+    Raises:
+        OSError: it is not there or may not be read, or it is a device or a pipe, or too large; ``strerror`` says so.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"has more than {most_bytes >> 20} MiB", str(path))
+    return data
 
 
 class NotJSON(ValueError):

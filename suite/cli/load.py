@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from suite import metrics
+from suite.foreign import json_of, one_line
 from suite.load import (
     ClosedLoop,
     Endpoint,
@@ -375,18 +377,18 @@ def _typed(convert: Callable[[str], Any], good: Callable[[Any], bool], wanted: s
         except ValueError:
             value = None
         if value is None or not good(value):
-            raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+            raise argparse.ArgumentTypeError(f"expected {wanted}, got {one_line(text, 80)!r}")
         return value
 
     return parse
 
 
 _at_least_1 = _typed(int, lambda n: n >= 1, "a whole number from 1 on")
-_above_0 = _typed(float, lambda n: n > 0, "a number above 0")
-_json_object = _typed(json.loads, lambda v: isinstance(v, dict), "a JSON object")
+_above_0 = _typed(float, lambda n: 0 < n < math.inf, "a number above 0")
+_json_object = _typed(json_of, lambda v: isinstance(v, dict), "a JSON object")
 _numbers = _typed(
     lambda text: [float(part) for part in text.split(",")],
-    lambda ns: min(ns) > 0,
+    lambda ns: min(ns) > 0 and max(ns) < math.inf,
     "numbers above 0 with commas between",
 )
 
@@ -402,6 +404,6 @@ def _slo(text: str) -> metrics.SLO:
 
 
 def _whole(text: str, option: str) -> int:
-    if not text.isdigit():
-        raise LoadError(f"{option} expects a whole number, got {text!r}")
+    if not text.isdecimal() or len(text) > 9:
+        raise LoadError(f"{option} expects a whole number, got {one_line(text, 80)!r}")
     return int(text)

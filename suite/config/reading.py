@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from suite.config.errors import ConfigError
 from suite.config.sentences import sentences
 from suite.config.tables import Suite
+from suite.foreign import MIB, NESTING, NotJSON, check_nesting, one_line, read_file
 
 
 def load(path: Path) -> Suite:
@@ -21,17 +22,24 @@ def load(path: Path) -> Suite:
         ConfigError: missing, unreadable, not TOML, or not as the tables must be; all faults at once.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, 4 * MIB).decode("utf-8")
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file. Run pytest from the repository's root, or name the file with --suite-config"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        said = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path}: cannot be read: {said}") from None
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: it nests too deep") from None
+    except ValueError as error:  # also a number of thousands of digits
+        raise ConfigError(f"{path}: not valid TOML: {one_line(str(error))}") from None
+    try:
+        check_nesting(data)
+    except NotJSON:
+        raise ConfigError(f"{path}: its tables nest deeper than {NESTING} levels") from None
     return parse(data, path)
 
 

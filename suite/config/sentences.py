@@ -24,6 +24,8 @@ from suite.config.tables import (
     Target,
     Timeouts,
 )
+from suite.foreign import one_line
+from suite.redact import MASK, is_secret, scrub
 
 # What pydantic puts into an error's place that stands in no file: the tag of a union.
 _TAGS = frozenset({"process", "docker", "systemd", "attach"})
@@ -55,7 +57,7 @@ def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
         kind = "flag_value"
     if kind == "extra_forbidden":
         known = _known_keys(place[:-1], tag)
-        return f"{_table(place)} unknown key {place[-1]!r}{nearest(place[-1], known)}"
+        return f"{_table(place)} unknown key {one_line(place[-1], 60)!r}{nearest(place[-1], known)}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return (
             f"[{'.'.join(place)}] key 'kind': must be one of {', '.join(sorted(_TAGS))}, not {_kind(given)}"
@@ -63,15 +65,18 @@ def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
     if kind == "missing":
         return f"{_table(place)} needs the key {place[-1]!r}"
     if kind == "string_pattern_mismatch" and place[-1] == "[key]":
-        return (
-            f"{_table(place[:-1])} the name {given!r} may hold only lower case letters, digits, '.', '_', '-'"
-        )
+        return f"{_table(place[:-1])} the name {one_line(repr(given), 60)} may hold only lower case letters, digits, '.', '_', '-'"
+    message = message.removeprefix("Value error, ")
     reason = message[0].lower() + message[1:]
-    return f"{_table(place)} key {place[-1]!r}: {reason}, not {given!r}"
+    return f"{_table(place)} key {place[-1]!r}: {reason}, not {_shown(place[-1], given)}"
+
+
+def _shown(key: str, given: Any) -> str:
+    return MASK if is_secret(key) else one_line(scrub(repr(given)), 120)
 
 
 def _kind(given: Any) -> str:
-    return repr(given["kind"]) if isinstance(given, dict) and "kind" in given else "absent"
+    return one_line(repr(given["kind"]), 60) if isinstance(given, dict) and "kind" in given else "absent"
 
 
 def _table(place: list[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from suite.config import overlay
 from suite.config.errors import one_of
+from suite.redact import learn_credentials
 from suite.sglang.flags import FlagChangeValue, Flags
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -17,7 +19,7 @@ Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Host(_Table):
@@ -78,6 +80,27 @@ class SystemdLaunch(_Table):
     scope: Literal["system", "user"] = "system"
 
 
+def server_url(text: str) -> str:
+    """``text``, if it is the address of a server.
+
+    Raises:
+        ValueError: it is none, or holds a user or a password: those have a place of their own.
+    """
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:
+        parts, usable = None, None
+    if parts is not None and "@" in parts.netloc:
+        learn_credentials(parts.netloc.rpartition("@")[0])
+        raise ValueError(
+            "holds a user or a password: name a variable that holds the key as api_key_env instead"
+        )
+    if not usable or parts is None or parts.query or parts.fragment or not text.isprintable() or " " in text:
+        raise ValueError("must read http://HOST:PORT (or https://)")
+    return text
+
+
 class AttachLaunch(_Table):
     """Measure a server that somebody else runs: nothing is launched, everything is inspected.
 
@@ -86,7 +109,7 @@ class AttachLaunch(_Table):
     """
 
     kind: Literal["attach"]
-    url: str
+    url: Annotated[str, AfterValidator(server_url)]
     api_key_env: str | None = None
     admin_api_key_env: str | None = None
 
@@ -154,6 +177,17 @@ Spellings are marked activation too, and go by the first name here.
 KINDS: tuple[ScenarioKind, ...] = get_args(ScenarioKind)
 
 
+MOST_LAUNCHES = 100
+"""Launches per arm. Each is minutes of a whole machine."""
+
+MOST_ROUNDS = 1000
+
+MOST_CLIENTS = 4096
+"""Clients at a time, as many as the measuring client was tried with (docs/client.md)."""
+
+Clients: TypeAlias = Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
+
+
 class Sizes(_Table):
     """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place.
 
@@ -165,22 +199,22 @@ class Sizes(_Table):
 
     scenarios: list[ScenarioKind] = list(KINDS)
 
-    launches: int = Field(default=1, ge=1)
-    rounds: int = Field(default=5, ge=1)
-    rounds_max: int | None = Field(default=None, ge=1)
+    rounds_max: int | None = Field(default=None, ge=1, le=MOST_ROUNDS)
     precision: float = Field(default=0.003, gt=0, lt=1)
+    launches: int = Field(default=1, ge=1, le=MOST_LAUNCHES)
+    rounds: int = Field(default=5, ge=1, le=MOST_ROUNDS)
     looks: int = Field(default=1, ge=1, le=3)
     warmup_requests: int = Field(default=2, ge=0)
     max_tokens: int = Field(default=256, ge=8)
     prompt_chars: int | None = Field(default=None, ge=16)
     requests: int = Field(default=4, ge=1)
-    concurrencies: list[int] = [1]
-    contexts: list[int] = [1024]
+    concurrencies: list[Clients] = [1]
+    contexts: list[Annotated[int, Field(ge=1, le=10**8)]] = [1024]
     kinds: list[str] = ["code", "maths", "prose"]
-    temperatures: list[float] = [0.0]
     acceptance_prompts: int = Field(default=256, ge=2)
     acceptance_clients: int = Field(default=32, ge=1)
     acceptance_context_tokens: int = Field(default=524_288, ge=1)
+    temperatures: list[Annotated[float, Field(ge=0, le=10)]] = [0.0]
     canary_questions: int = Field(default=24, ge=4)
     lossless_prompts: int = Field(default=8, ge=1)
     steady_s: float = Field(default=60.0, gt=0)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from suite import redact
+from suite.foreign import one_line, read_file
 from suite.gate.errors import CorruptFile, ForeignFile, FutureVersion, MissingFile, WriteFailed
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -54,7 +55,7 @@ def read(path: Path, what: str, version: int, kind: type[T]) -> T:
     Raises MissingFile, CorruptFile, ForeignFile or FutureVersion, each saying what to do.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         raise MissingFile(path, "there is no such file") from None
     except OSError as error:
@@ -62,9 +63,9 @@ def read(path: Path, what: str, version: int, kind: type[T]) -> T:
     _check_header(path, data, what, version)
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise CorruptFile(
-            path, f"{error}; restore it from version control, or drop and record it again"
+            path, f"{one_line(str(error))}; restore it from version control, or drop and record it again"
         ) from None
 
 
@@ -73,13 +74,15 @@ def _check_header(path: Path, data: bytes, what: str, version: int) -> None:
         header = msgspec.json.decode(data, type=_Header)
     except msgspec.ValidationError:
         raise ForeignFile(path, f"is JSON but no {what} file; move it elsewhere") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptFile(
             path,
-            f"is truncated or not JSON ({error}); restore it from version control, or drop and record it again",
+            f"is truncated or not JSON ({one_line(str(error))}); restore it from version control, or drop and record it again",
         ) from None
     if header.format != what:
-        raise ForeignFile(path, f"is a {header.format!r} file, not a {what} file; move it elsewhere")
+        raise ForeignFile(
+            path, f"is a {one_line(header.format, 60)!r} file, not a {what} file; move it elsewhere"
+        )
     if header.version > version:
         raise FutureVersion(
             path,

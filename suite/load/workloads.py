@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from suite.foreign import NotJSON, json_of, one_line, read_file
 from suite.load import making
 from suite.load.records import LoadError
 
@@ -141,16 +142,17 @@ def load(kind: str | Path) -> Workload:
     if "+" in name and all(part in KINDS for part in name.split("+")):
         return mixed(*(load(part) for part in name.split("+")))
     path = Path(name)
-    if path.suffix != ".jsonl" and not path.exists():
+    if path.suffix != ".jsonl" and not _is_there(path):
         near = difflib.get_close_matches(name, KINDS, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise LoadError(
-            f"no workload {name!r}.{hint} There are {', '.join(KINDS)}, or a path to a .jsonl file."
+            f"no workload {one_line(name, 80)!r}.{hint} There are {', '.join(KINDS)}, or a path to a .jsonl file."
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise LoadError(f"cannot read workload {path}: {error}") from error
+        said = getattr(error, "strerror", None) or error
+        raise LoadError(f"cannot read workload {one_line(str(path))}: {said}") from error
     return Workload(path.stem, tuple(_parse(text, path.stem, str(path))), source=str(path))
 
 
@@ -164,6 +166,13 @@ def _shipped(name: str) -> Workload:
     rows = making.made(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8"), name)
     more = tuple(Prompt(row["id"], name, tuple(row["messages"])) for row in rows)
     return Workload(name, (*written, *more), requests=len(written), source=f"shipped: {name}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a NUL
+        return False
 
 
 def mixed(*workloads: Workload) -> Workload:
@@ -191,9 +200,9 @@ def _parse(text: str, name: str, where: str) -> Iterator[Prompt]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise LoadError(f"{where}, line {number}: not JSON ({error})") from None
+            row = json_of(line)
+        except NotJSON as error:
+            raise LoadError(f"{where}, line {number}: {error}") from None
         messages = row.get("messages") if isinstance(row, dict) else None
         if not isinstance(messages, list) or not messages:
             raise LoadError(
@@ -206,6 +215,18 @@ def _parse(text: str, name: str, where: str) -> Iterator[Prompt]:
                 or "content" not in message
             ):
                 raise LoadError(
-                    f'{where}, line {number}: every message needs "role" and "content", got {message!r}'
+                    f'{where}, line {number}: every message needs "role" and "content", got {one_line(repr(message))}'
                 )
+        if not _sendable(messages):
+            raise LoadError(
+                f"{where}, line {number}: holds half of a surrogate pair, which no request can send"
+            )
         yield Prompt(str(row.get("id", f"{name}-{number}")), str(row.get("kind", name)), tuple(messages))
+
+
+def _sendable(messages: Any) -> bool:
+    try:
+        json.dumps(messages, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

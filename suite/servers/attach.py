@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import urllib.parse
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 from suite import config
 from suite.hosts import Host, open_host
@@ -56,7 +56,7 @@ class AttachLauncher:
         )  # it is not ours to say why such a server ended
 
     def __enter__(self) -> AttachLauncher:
-        self._url = _parsed(self._launch.url)
+        self._url = urlsplit(self._launch.url)
         self._api_key = self._read_key("api_key_env", self._launch.api_key_env)
         self._admin_api_key = self._read_key("admin_api_key_env", self._launch.admin_api_key_env)
         with ExitStack() as stack:
@@ -150,17 +150,6 @@ class AttachLauncher:
                 f"the server at {self._launch.url} answers no more: {error}",
                 "It is not ours: see its own log.",
             ) from None
-
-
-def _parsed(url: str) -> urllib.parse.SplitResult:
-    try:
-        parsed = urllib.parse.urlsplit(url)
-        usable = parsed.scheme in ("http", "https") and parsed.hostname and (parsed.port or 1)
-    except ValueError:
-        usable = None
-    if not usable:
-        raise config.ConfigError(f"server URL {url!r} must read http://HOST:PORT (or https://)")
-    return parsed
 
 
 def _unseen(arm: config.Arm) -> list[str]:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite import config as suite_config
-from suite.config import AttachLaunch, ConfigError, Sizes, Suite, Target
+from suite.config import ConfigError, Sizes, Suite, Target
+from suite.foreign import one_line
 from suite.gate import Plan
+from suite.session import preconditions
 from suite.sglang.flags import FlagChangeValue, parse_change
+
+OPTIONS: dict[str, tuple[str, object]] = {}
+"""The suite's own options, name and default, by where pytest keeps their values."""
 
 
 def add_options(parser: pytest.Parser) -> None:
     """The suite's own options, in a group of their own in ``pytest --help``."""
-    add = parser.getgroup("perf", "SGLang performance gate").addoption
+    group = parser.getgroup("perf", "SGLang performance gate")
+
+    def add(name: str, **how: Any) -> None:
+        group.addoption(name, **how)
+        OPTIONS[name.lstrip("-").replace("-", "_")] = (name, how.get("default"))
+
     add("--target", metavar="NAME", help="target of suite.toml to measure (default: its default_target)")
     add(
         "--suite-config",
@@ -24,8 +36,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add("--server-url", metavar="URL", help="measure a server that is already running; nothing is launched")
     add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
-    add("--launches", metavar="N", type=int, help="launches an arm, instead of the budget's")
-    add("--rounds", metavar="N", type=int, help="rounds a launch, instead of the budget's")
+    add("--launches", metavar="N", type=_whole, help="launches an arm, instead of the budget's")
+    add("--rounds", metavar="N", type=_whole, help="rounds a launch, instead of the budget's")
     add("--concurrency", metavar="N,N,...", help="clients at a time, instead of the budget's: 1,4,8")
     add(
         "--flag",
@@ -67,21 +79,25 @@ class Settings:
 
     def __init__(self, config: pytest.Config) -> None:
         option = config.getoption
+        preconditions.not_empty(config, OPTIONS)
         self.suite: Suite = suite_config.load(config_path(config))
         target = self.suite.target(option("--target"))
         if option("--server-url"):
-            target = target.model_copy(
-                update={"launch": AttachLaunch(kind="attach", url=option("--server-url"))}
-            )
+            target = preconditions.attached(target, option("--server-url"))
         self.target: Target = target
         self.budget: str = option("--budget") or target.default_budget
         self.sizes: Sizes = _sizes(
             target.sizes(self.budget), option("--launches"), option("--rounds"), option("--concurrency")
         )
         self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
+        preconditions.removable(target, self.extra_flags)
+        preconditions.prompts(self.sizes.kinds)
         self.results = config.rootpath / option("--results")
+        preconditions.writable(self.results, "--results")
         self.baselines = config.rootpath / option("--baselines")
         self.record: bool = option("--record-baseline")
+        if self.record:
+            preconditions.writable(self.baselines, "--baselines")
         self.accepted: str = option("--accept-regression").strip()
         if self.accepted and not self.record:
             raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
@@ -106,22 +122,27 @@ def config_path(config: pytest.Config) -> Path:
     return Path(named) if named else config.rootpath / "suite.toml"
 
 
+def _whole(text: str) -> int:
+    """A number on the command line; its size is the budget's matter."""
+    if not text.strip().isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {one_line(text, 60)!r}")
+    return int(text)
+
+
 def _sizes(sizes: Sizes, launches: int | None, rounds: int | None, concurrency: str | None) -> Sizes:
-    for name, value in (("--launches", launches), ("--rounds", rounds)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} {value}: must be at least 1")
     changes: dict[str, object] = {"rounds": rounds} if rounds is not None else {}
     if concurrency is not None:
         changes["concurrencies"] = _numbers_of_clients(concurrency)
     if launches is not None:
         changes |= {"launches": launches, "looks": 1}
-    return sizes.model_copy(update=changes)
+    options = {"rounds": "--rounds", "launches": "--launches", "concurrencies": "--concurrency"}
+    return preconditions.sized(sizes, changes, options)
 
 
 def _numbers_of_clients(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
-        raise ConfigError(f"--concurrency {text}: expected numbers of clients, such as 1,4,8")
+    if not all(part.isdecimal() and len(part) < 10 and int(part) >= 1 for part in parts):
+        raise ConfigError(f"--concurrency {one_line(text, 60)}: expected numbers of clients, such as 1,4,8")
     return sorted({int(part) for part in parts})
 
 
@@ -130,4 +151,4 @@ def _changes(words: list[str]) -> Iterator[tuple[str, FlagChangeValue]]:
         try:
             yield parse_change(word)
         except ValueError as error:
-            raise ConfigError(f"--flag: {error}") from None
+            raise ConfigError(f"--flag: {one_line(str(error))}") from None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from suite.sglang.flags import Flags, canonical
+import yaml
+
+from suite.foreign import one_line
+from suite.sglang.flags import Flags
 
 SWITCH = "speculative-algorithm"
 LOADING = frozenset({"SGLANG_PLUGINS", "SGLANG_PLATFORM"})
@@ -21,11 +24,19 @@ def asked_by(flags: Flags) -> str | None:
 
 
 def in_file(text: str) -> str | None:
-    """The line of a ``--config`` file that asks for speculation, or ``None``."""
-    for line in text.splitlines():
-        key, colon, value = line.split("#")[0].partition(":")
-        if colon and value.strip() and canonical(key.strip()) == SWITCH:
-            return line.strip()
+    """The setting of a ``--config`` file that asks for speculation, as ``KEY: VALUE``, or ``None``.
+
+    A file that is no YAML table asks for nothing: SGLang does not start with it.
+    """
+    try:
+        settings = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+    if not isinstance(settings, dict):
+        return None
+    for key, value in settings.items():
+        if value not in (None, "", False) and asked_by(Flags({str(key): True})):
+            return f"{key}: {one_line(str(value), 60)}"
     return None
 
 

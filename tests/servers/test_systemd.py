@@ -188,7 +188,11 @@ def test_a_missing_environment_file_is_an_error(launcher: MakeLauncher, daemon: 
             "/usr/local/bin/start-sglang.sh",
             "not run SGLang in plain sight, but /usr/local/bin/start-sglang.sh",
         ),
-        ("/bin/bash -c 'exec python3 -m sglang.launch_server --model-path /x'", "runs a shell (bash)"),
+        (
+            "/bin/bash -c 'python3 -m sglang.launch_server --model-path $(cat /etc/model)'",
+            "runs a line by bash that goes on behind SGLang's flags: python3 -m sglang.launch_server",
+        ),
+        ("/bin/bash /opt/start.sh", "runs a script by bash"),
         ("/usr/sbin/nginx -g 'daemon off;'", "not run SGLang in plain sight"),
         ("/usr/bin/python3 -m http.server 80", "not run SGLang in plain sight"),
         ("python3 -m sglang.launch_server --model-path 'x", "' is not closed"),
@@ -218,6 +222,7 @@ def test_no_such_unit(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
         "/usr/bin/env X=1 numactl -N 0 /opt/python -m sglang.launch_server --model-path /x --tp 8",
         "-/opt/bin/sglang serve --model-path /x --tp 8",
         "@/opt/python name -m sglang.launch_server --model-path /x --tp 8",
+        "/bin/bash -lc 'cd /opt && exec python3 -m sglang.launch_server --model-path /x --tp 8'",
         '"/opt/py thon" -m sglang.launch_server "--model-path=/x" --tp 8',
     ],
 )

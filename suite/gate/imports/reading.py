@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from suite.foreign import NotJSON, json_of, read_file
 from suite.gate.errors import CorruptFile, ForeignFile, FutureVersion, MissingFile
 from suite.gate.imports import aiperf, bench_serving, guidellm, pytest_benchmark
 from suite.gate.imports.entries import Entry
@@ -87,14 +87,14 @@ def _entries(path: Path) -> tuple[str, list[Entry]]:
 def _documents(path: Path) -> list[Mapping[str, Any]]:
     """The JSON objects of a file: one document, or one a line."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode("utf-8")
     except FileNotFoundError:
         raise MissingFile(path, "there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise CorruptFile(path, f"cannot be read: {error}") from None
+        raise CorruptFile(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
-        documents = [json.loads(text)]
-    except json.JSONDecodeError:
+        documents = [json_of(text)]
+    except NotJSON:
         documents = _lines(path, text)
     if not documents or not all(isinstance(d, Mapping) for d in documents):
         raise ForeignFile(path, f"holds no JSON object; known formats: {', '.join(FORMATS)}")
@@ -106,9 +106,7 @@ def _lines(path: Path, text: str) -> list[Any]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                documents.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise CorruptFile(
-                    path, f"line {number} is no JSON ({error.msg}); is the file cut off?"
-                ) from None
+                documents.append(json_of(line))
+            except NotJSON as error:
+                raise CorruptFile(path, f"line {number}: {error}; is the file cut off?") from None
     return documents

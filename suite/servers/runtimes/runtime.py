@@ -17,7 +17,7 @@ from suite.sglang.flags import Flags
 class Runtime:
     """How to ask a target's own SGLang without launching a server.
 
-    ``interpreter`` leads to it; ``None`` where nothing does. ``base`` and ``variables`` are flags and environment that
+    ``interpreter`` leads to it, behind the words of ``leading`` (``uv run``); ``None`` where nothing does. ``base`` and ``variables`` are flags and environment that
     a target has besides its own (a systemd unit's). Doctor, witnesses and the names of builds all ask this way.
     """
 
@@ -28,6 +28,7 @@ class Runtime:
     cwd: str | None = None
     base: Flags = field(default_factory=Flags)
     variables: Mapping[str, str] = field(default_factory=dict)
+    leading: tuple[str, ...] = ()
 
     @property
     def attached(self) -> bool:
@@ -52,7 +53,7 @@ class Runtime:
         launch = self.target.launch
         if isinstance(launch, config.DockerLaunch):
             return in_container(launch, env)
-        return [self.interpreter] if self.interpreter else None
+        return [*self.leading, self.interpreter] if self.interpreter else None
 
     def path(self, text: str) -> str:
         """A file of ``suite.toml`` as the host needs it: relative to the server's working directory."""
@@ -84,18 +85,15 @@ def runtime_of(suite: config.Suite, target: config.Target, host: Host) -> Runtim
 def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Runtime:
     """The interpreter and the variables of a unit, read off the command that would run a copy of it."""
     plan = way.plan(Asked(Flags(), {}, "doctor", target.name, ""))
-    words = [word.replace("$$", "$") for word in plan.stages[-1]]
-    end = words.index("--") if "--" in words else 0
-    program = words[end + 1 :]
-    module = program.index("-m") if "-m" in program else 0
-    given = [
-        word.removeprefix("--setenv=").partition("=") for word in words[:end] if word.startswith("--setenv=")
-    ]
+    words = plan.stages[-1]
+    given = [word.removeprefix("--setenv=").partition("=") for word in words if word.startswith("--setenv=")]
     variables = {name: value for name, equals, value in given if equals} | dict(plan.env)
+    python = way.command.python
     return Runtime(
         target=target,
         host=host,
-        interpreter=program[module - 1] if module else None,
+        interpreter=python[-1] if python else None,
+        leading=python[:-1] if python else (),
         variables=variables,
         base=way.base,
     )

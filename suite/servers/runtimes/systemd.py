@@ -11,7 +11,8 @@ from suite.hosts import Host, NoSuchFile
 from suite.servers import unit_file
 from suite.servers.errors import UnitUnusable
 from suite.servers.runtimes.base import Asked, Plan, secrets_apart
-from suite.sglang.flags import Flags, parse_argv
+from suite.sglang.command import Command, NotUnderstood, find
+from suite.sglang.flags import Flags
 
 NAME = "sglang-perf-gate"
 
@@ -22,8 +23,6 @@ _NOT_COPIED = re.compile(
     r"|Environment|EnvironmentFile"
 )
 _PREFIX = re.compile(r"[@\-:+!|]*")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-_ENGINES = frozenset({"docker", "podman", "nerdctl"})
 
 
 class SystemdWay:
@@ -41,7 +40,8 @@ class SystemdWay:
         self._scope = ["--user"] if launch.scope == "user" else []
         self._service = unit_file.assignments(self._cat(), "Service")
         self._variables = self._read_variables()
-        self._program, self.base = self._read_command()
+        self.command = self._read_command()
+        self._program, self.base = list(self.command.program), self.command.flags
         active = self._state() in ("active", "activating", "reloading")
         self.enter = [[*self._systemctl("stop"), launch.unit]] if active else []
         self.leave = [[*self._systemctl("start"), launch.unit]] if active else []
@@ -89,8 +89,8 @@ class SystemdWay:
                 f"has an EnvironmentFile that cannot be read: {error}", "Run as a user who may."
             ) from None
 
-    def _read_command(self) -> tuple[list[str], Flags]:
-        """``ExecStart`` as the words up to SGLang's own, and its flags."""
+    def _read_command(self) -> Command:
+        """The SGLang command of ``ExecStart``."""
         commands = self._service.get("ExecStart", [])
         if len(commands) != 1:
             raise self._unusable(
@@ -111,30 +111,11 @@ class SystemdWay:
             words = unit_file.expand(words, self._variables)
         return self._taken_apart(words)
 
-    def _taken_apart(self, words: list[str]) -> tuple[list[str], Flags]:
-        program = words[0].rpartition("/")[2] if words else ""
-        if program in _ENGINES:
-            raise self._unusable(
-                "runs a container, which systemd cannot copy",
-                f'Use kind = "docker", engine = "{program}", with the image and options of its ExecStart.',
-            )
-        if program in _SHELLS:
-            raise self._unusable(
-                f"runs a shell ({program}), whose text cannot be changed flag by flag",
-                'Write the command into ExecStart itself, or use kind = "process".',
-            )
-        end = _end_of_program(words)
+    def _taken_apart(self, words: list[str]) -> Command:
         try:
-            flags = parse_argv(words[end:]) if end else Flags()
-        except ValueError:
-            flags = Flags()
-        if "model-path" not in flags:
-            raise self._unusable(
-                f"does not run SGLang in plain sight, but {words[0] if words else 'nothing'}",
-                "Its ExecStart must read PYTHON -m sglang.launch_server FLAGS (or sglang serve FLAGS) with "
-                '--model-path; for a wrapper script use kind = "process" with its interpreter.',
-            )
-        return words[:end], flags
+            return find(words, self._variables)
+        except NotUnderstood as error:
+            raise self._unusable(str(error), error.advice) from None
 
     def _specified(self, text: str) -> str:
         return unit_file.specifiers(text, self._specifier)
@@ -223,14 +204,6 @@ class SystemdWay:
 def _lines(flags: Flags) -> list[str]:
     """One flag with its values a line."""
     return [" ".join(map(unit_file.quote, Flags({name: value}).argv())) for name, value in flags.items()]
-
-
-def _end_of_program(words: list[str]) -> int:
-    """Where SGLang's flags begin: behind ``-m MODULE``, or behind ``sglang serve``. 0 when nowhere."""
-    for index, word in enumerate(words[:-1]):
-        if word == "-m" or (word.rpartition("/")[2] == "sglang" and words[index + 1] == "serve"):
-            return index + 2
-    return 0
 
 
 def _unescaped(name: str) -> str:
