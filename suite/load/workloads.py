@@ -202,7 +202,7 @@ def _parse(text: str, name: str, where: str) -> Iterator[Prompt]:
         try:
             row = json_of(line)
         except NotJSON as error:
-            raise LoadError(f"{where}, line {number}: {error}") from None
+            raise LoadError(f"{where}, line {number}: not JSON: {error}") from None
         messages = row.get("messages") if isinstance(row, dict) else None
         if not isinstance(messages, list) or not messages:
             raise LoadError(
