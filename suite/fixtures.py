@@ -52,6 +52,7 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
     except NotThisArm as other:
         pytest.skip(other.summary)
     served.files = plugin.files
+    served.doing = request.node.name
     request.node.stash[served_key] = served
     return served
 

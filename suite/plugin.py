@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from suite import redact
 from suite.config import ConfigError
@@ -23,7 +24,7 @@ from suite.questions import crossover
 from suite.questions.memory import Memory
 from suite.report import allure_files, failures, planned, summary
 from suite.report.clean import Cleaner, clean
-from suite.servers import ServerError, end_all_at_once
+from suite.servers import ServerDied, ServerError, SupervisorLost, end_all_at_once
 from suite.session import settings as suite_settings
 from suite.session.beforehand import objections
 from suite.session.collection import (
@@ -84,6 +85,7 @@ pytest_plugins = ["suite.fixtures"]
 plugin_key = pytest.StashKey["PerfPlugin"]()
 served_key = pytest.StashKey[Served]()
 played_in = pytest.StashKey[Played]()
+lost_key = pytest.StashKey[ServerDied | SupervisorLost]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -325,6 +327,40 @@ class PerfPlugin:
         order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}
         return sorted(wanted, key=lambda item: order[item.stash[slot_of]])
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """As pytest plays an item; one whose server was lost is asked again, and only then reported."""
+        if slot_of not in item.stash or self._run is None:
+            return None
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if (lost := item.stash.get(lost_key, None)) is not None and self._again(item, lost):
+            del item.stash[lost_key]
+            self.memory.mark()
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def _again(self, item: pytest.Item, lost: ServerDied | SupervisorLost) -> bool:
+        """Is an item to be asked again whose server was lost? The loss is told as the arm's, not as the item's."""
+        slot = item.stash[slot_of]
+        self.run.drop_lost()
+        if isinstance(lost, SupervisorLost):
+            self.run.tell("supervisor", f"{lost.summary}; {item.name} is asked again")
+            return self.run.losses.supervisor_lost(slot.arm, item.nodeid)
+        if not self.run.losses.died(slot.arm, item.nodeid, lost.summary):
+            return False
+        what = f"server of {slot}"
+        self.run.tell("death", f"{slot}: {lost.summary}; it is launched again, and asked {item.name} again")
+        self.run.note(
+            Item(what, slot.launch, outcome_of(what, "launch", slot.arm, slot.launch, lost), time.time())
+        )
+        for report in failures.of_arm(f"servers::lives[{slot.arm}-launch{slot.launch}]", lost):
+            item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if slot_of in item.stash or verdict_of in item.stash:
@@ -356,6 +392,8 @@ class PerfPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
+        if call.excinfo is not None and isinstance(call.excinfo.value, ServerDied | SupervisorLost):
+            item.stash[lost_key] = call.excinfo.value
         self._note(item, call, report)
         failures.shorten(item, call, report)
         return report

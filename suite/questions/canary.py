@@ -145,7 +145,7 @@ class Canary:
             stall_s=limits.stall_s,
             keep_text=True,
         )
-        self._served.server.check()
+        self._served.check()
         if not answers.ok:
             raise InvalidMeasurement(
                 f"no canary question was answered; the first: {answers.requests[0].fault}"

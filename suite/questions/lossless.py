@@ -111,7 +111,7 @@ class Answers:
             stall_s=limits.stall_s,
             keep_text=True,
         )
-        self._served.server.check()
+        self._served.check()
         if not played.ok:
             raise InvalidMeasurement(f"no request was answered; the first: {played.requests[0].fault}")
         self._noted[self._served.slot.arm] = {

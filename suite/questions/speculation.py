@@ -52,7 +52,7 @@ class Speculation:
             timeout_s=self._served.target.timeouts.request_s,
             stall_s=self._served.target.timeouts.stall_s,
         )
-        self._served.server.check()
+        self._served.check()
         self._after = self._served.counters()
         if not answers.ok:
             raise InvalidMeasurement(f"no request was answered; the first: {answers.requests[0].fault}")
@@ -69,7 +69,7 @@ class Speculation:
                 server.base_url, MAX_TOKENS, server.api_key, self._served.target.timeouts.request_s
             )
         except ServerError:
-            self._served.server.check()
+            self._served.check()
             return None
 
     def witnesses(self) -> list[Witness]:

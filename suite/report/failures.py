@@ -44,6 +44,18 @@ class Told(TerminalRepr):
             tw.line(rest)
 
 
+def of_arm(nodeid: str, error: Exception) -> list[pytest.TestReport]:
+    """Reports of a failure that is an arm's and no item's, as an item of its own."""
+    path = nodeid.partition("::")[0]
+    where = (path, None, nodeid.rpartition("::")[2])
+    told = Told(str(error), path)
+    return [
+        pytest.TestReport(nodeid, where, {}, "passed", None, "setup"),
+        pytest.TestReport(nodeid, where, {}, "failed", told, "call"),
+        pytest.TestReport(nodeid, where, {}, "passed", None, "teardown"),
+    ]
+
+
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Replace the traceback of a failure that tells all itself, and skip what only repeats another."""
     error = call.excinfo.value if call.excinfo is not None else None

@@ -95,7 +95,7 @@ class Node:
         news = self.supervisor.exit
         if news is None:
             return None
-        phase = self.clock.current
+        phase = self.clock.doing
         self.clock.finish()
         version = self.version() if news["code"] == 2 else None
         return diagnose(signs_of(news, self._lines(), phase, version, cards()), self.evidence())

@@ -12,6 +12,8 @@ DRAFT_WEIGHTS = "loading draft weights"
 MEMORY = "allocating memory"
 GRAPHS = "capturing graphs"
 WARM_UP = "warming up"
+SERVING = "serving"
+"""No phase of a start: what it does from then on."""
 
 PHASES = (STARTING, WEIGHTS, DRAFT_WEIGHTS, MEMORY, GRAPHS, WARM_UP)
 """In the order a server goes through them; it may go back (a draft model has weights and graphs of its own)."""
@@ -74,6 +76,11 @@ class PhaseClock:
         if not self._over:
             self._close()
             self._over = True
+
+    @property
+    def doing(self) -> str:
+        """What the server does, to follow "while": a phase of its start, or serving once that is over."""
+        return SERVING if self._over else self.current
 
     @property
     def in_phase_s(self) -> float:

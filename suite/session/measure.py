@@ -30,6 +30,7 @@ from suite.session import entries
 from suite.session.beforehand import speculation_asked
 from suite.session.collection import SeriesId
 from suite.session.measured import Measured, require_answers, still_warming
+from suite.session.mishaps import mishaps
 from suite.session.outcomes import ArmNotInEffect
 from suite.session.recording import STORED, Played
 from suite.session.run import Run
@@ -218,7 +219,7 @@ class Measure:
                 _progress_line(f"{self._served.slot}: long run", p)
             ),
         )
-        self._served.server.check()
+        self._served.check()
         return Steady(played, windows(played, seconds), seconds)
 
     def leave_early(self, workload: str | Workload, *, clients: int, after_s: float) -> int:
@@ -271,7 +272,7 @@ class Measure:
             try:
                 self._play(asked, played)
             except LoadError:
-                self._served.server.check()  # a server that died is the cause, not the client that could not reach it
+                self._served.check()  # a server that died is the cause, not the client that could not reach it
                 raise
             self._served.played[asked.key] = played
         self._on_played(played)
@@ -306,6 +307,8 @@ class Measure:
         self._answers(asked)
         with self._run.surroundings.watching() as watched:
             self._rounds(asked, played)
+        if any(len(round_.ok) < len(round_.requests) for round_ in played.rounds):
+            self._served.must_live()  # what looks like failing requests may be its end
         played.invalid.extend(
             self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
         )
@@ -324,7 +327,7 @@ class Measure:
                 warmup_s=warmup_s,
             )
         )
-        self._served.server.check()
+        self._served.check()
         self._run.surroundings.must_have_stayed_sound(watched)
         if len(played.rounds) < asked.rounds:
             self._run.stopping.check()
@@ -340,6 +343,7 @@ class Measure:
             began = time.monotonic()
             number_of_round = len(played.rounds) + 1
             label = f"{self._served.slot}: {asked.label}, round {number_of_round} of {asked.rounds}"
+            self._served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
             unique = f"round {number_of_round}, prompt " if asked.cold else None
             result = play(
                 self._served.endpoint,
@@ -359,7 +363,9 @@ class Measure:
             self.empty_cache()
 
         def after() -> None:
-            self._keep(asked, played, *results.pop())
+            result, seconds = results.pop()
+            self._keep(asked, played, result, seconds)
+            self._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
 
         benchmark = self._benchmark()
         benchmark.group = asked.label
@@ -425,11 +431,17 @@ class Measure:
             )
         )
 
+    def _tell_mishaps(self, what: str, round_: LoadRound) -> None:
+        """Keep what went wrong and may show in no figure: the run's end says so."""
+        for told in mishaps(round_):
+            self._run.tell("faults", f"{self._served.slot}: {what}: {told}")
+
     def _warm_up(self, asked: Asked) -> None:
         """Play some requests unmeasured until they get no faster: the first of a launch compile kernels and fill caches."""
         wanted = self._run.sizes.warmup_requests
         if wanted == 0:
             return
+        self._served.doing = f"warm-up of {asked.label}"
         self._run.progress.passing(f"{self._served.slot}: warming up")
         last: float | None = None
         for batch in range(WARM_UP_BATCHES):
@@ -441,6 +453,7 @@ class Measure:
                 timeout_s=self._run.target.timeouts.request_s,
                 stall_s=self._run.target.timeouts.stall_s,
             )
+            self._tell_mishaps(f"warm-up of {asked.label}", played)
             now = metrics.summarize(played)["output_tokens_per_s"].value
             if now is None or (last is not None and now < last * (1 + STEADY)):
                 return

@@ -17,13 +17,14 @@ from suite.config import Sizes, Suite, Target
 from suite.gate import Facts, WriteFailed
 from suite.gate.records import differing, plain_facts
 from suite.hosts import HostError
-from suite.servers import LaunchFailed, NotThisArm, ServerError, launcher_for
+from suite.servers import LaunchFailed, NotThisArm, ServerError, SupervisorLost, launcher_for
 from suite.servers.runtimes import Runtime, runtime_of
 from suite.session import fold, journal
 from suite.session.build import Build
 from suite.session.disk import ResultsDisk
 from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready
 from suite.session.journal import Journal
+from suite.session.losses import Losses
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
 from suite.session.plan import Slot
 from suite.session.served import Served
@@ -86,6 +87,7 @@ class Run:
         self.build = Build(lambda: self.runtime, self.directory)
         self.disk = ResultsDisk(self.directory, on_full)
         self._untold: queue.SimpleQueue[Note] = queue.SimpleQueue()
+        self.losses = Losses()
         self._open = ExitStack()
         self._entered = False
         self._served: Served | None = None
@@ -126,17 +128,19 @@ class Run:
             LaunchFailed: it did not come up.
             HostError, ServerError: nothing can be launched there.
             ArmUnavailable: one of these was told at an earlier try in this run.
-            ServerDied: it was up and is gone; the next call brings it up again.
+            ServerDied, SupervisorLost: it was up and is gone; the next call brings it up again.
         """
         if self._served is not None and self._served.slot == slot:
             try:
-                self._served.server.check()
+                self._served.check("after")
             except Exception:
                 self._stop()
                 raise
             return self._served
         self._stop()
         self.tell_waiting()
+        if (why := self.losses.given_up(slot.arm)) is not None:
+            raise ArmUnavailable(f"{slot.arm} is not launched again: {why}", why)
         if (earlier := self._failed.get(slot.arm) or self._lost) is not None:
             raise _told_before(slot, earlier)
         number = max(self.told.launches, default=0) + 1
@@ -156,6 +160,9 @@ class Run:
             if told and family(error) == "infrastructure":
                 raise _told_before(slot, error) from error
             raise
+        except SupervisorLost as error:
+            self.note(Failed(number, error.summary, time.monotonic() - begun))
+            raise  # the next start brings another
         except (ServerError, HostError) as error:
             self.note(Failed(number, _summary(error), time.monotonic() - begun))
             self._lost = error
@@ -205,6 +212,11 @@ class Run:
             began = time.monotonic()
             served.server.stop()
             self.note(Ended(served.number, time.monotonic() - began))
+
+    def drop_lost(self) -> None:
+        """Let go of a server that is gone, so that the next one who asks gets another."""
+        with contextlib.suppress(ServerError, HostError):
+            self._stop()
 
     def abandon(self) -> None:
         """Have whatever is up ended within seconds and wait for nothing; :meth:`close` waits for it."""

@@ -11,7 +11,7 @@ import pytest
 
 from suite.config import Arm, Target
 from suite.load import Endpoint, Workload, cache, contexts
-from suite.servers import Server
+from suite.servers import Server, ServerDied
 from suite.session.files import Files
 from suite.session.outcomes import BrokenPromise
 from suite.session.plan import Slot
@@ -43,12 +43,24 @@ class Served:
     """Long prompts by their tokens, as this server counts them."""
     files: Files | None = None
     """What can be read on its host."""
+    doing: str = "nothing yet"
+    """What it is being asked, for whoever must say what it died of."""
+    ready_at: float = field(default_factory=time.monotonic)
+
+    def check(self, when: str = "while") -> None:
+        """Raise ServerDied if the server is gone, with what it was doing; costs no request."""
+        try:
+            self.server.check()
+        except ServerDied as death:
+            lived = f"{time.monotonic() - self.ready_at:.0f} s after it was ready"
+            summary = f"{death.summary} ({when} {self.doing}, {lived})"
+            raise ServerDied(summary, death.advice, death.evidence) from death.__cause__
 
     def must_live(self) -> None:
         """Raise ServerDied if the server is gone, or is found to be within a moment: its end is not seen at once."""
         deadline = time.monotonic() + DEATH_SEEN_S
         while True:
-            self.server.check()
+            self.check()
             if time.monotonic() > deadline:
                 return
             time.sleep(0.1)

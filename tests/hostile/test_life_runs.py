@@ -9,11 +9,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -76,11 +77,10 @@ class Life:
 
 
 @contextmanager
-def life(directory: Path, *arguments: str, more: str = "") -> Iterator[Life]:
+def life(directory: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Life]:
     directory.mkdir(parents=True, exist_ok=True)
-    process = start(
-        directory, config(directory, more=more), f"--junitxml={directory / 'junit.xml'}", *arguments
-    )
+    report = f"--junitxml={directory / 'junit.xml'}"
+    process = start(directory, config(directory), report, *arguments, env=env)
     running = Life(directory, process)
     try:
         yield running
@@ -149,6 +149,98 @@ def test_told_to_stop_after_a_broken_promise_is_still_1(tmp_path: Path) -> None:
         run.process.terminate()
         run.ended(CI_S)
     assert run.process.returncode == 1
+
+
+def session(run: Life) -> dict[str, Any]:
+    (path,) = run.directory.glob("results/*/run.json")
+    stored: dict[str, Any] = json.loads(path.read_text())["session"]
+    return stored
+
+
+def measured(run: Life) -> dict[str, int]:
+    """Launches with values, by arm."""
+    return {series["arm"]: len(series["launches"]) for series in session(run)["series"]}
+
+
+def test_one_death_of_a_server_costs_one_asking_and_is_the_arms(tmp_path: Path) -> None:
+    with life(tmp_path, "--rounds=8", "--launches=1", "-k", "decode or asked_for") as run:
+        run.until("ready after")
+        time.sleep(1.0)
+        for server in servers_of(tmp_path):
+            server.kill()
+        run.ended(90.0)
+        run.nothing_left()
+    assert run.process.returncode == 1
+    assert measured(run) == {"mtp-off": 1, "mtp-on": 1}
+    (broken,) = [outcome for outcome in session(run)["outcomes"] if outcome["word"] == "broken"]
+    assert (broken["kind"], broken["arm"], broken["name"]) == ("launch", "mtp-off", "ServerDied")
+    assert re.search(r"signal 9 while serving \((while|after) .+, \d+ s after it was ready\)", broken["text"])
+    assert "the server's last lines" in broken["text"]
+    assert [event["kind"] for event in session(run)["events"] if event["kind"] == "death"] == ["death"]
+    assert "NO-GO: mtp-off: the server on local died" in run.out
+    assert 'name="lives[mtp-off-launch1]"' in (tmp_path / "junit.xml").read_text()
+    assert len(re.findall(r"^FAILED", run.out, re.MULTILINE)) == 1
+
+
+def test_a_question_that_kills_every_server_is_asked_twice(tmp_path: Path) -> None:
+    with life(
+        tmp_path, "--rounds=2", "--launches=1", "--flag=fault=crash-after=5", "-k", "decode and off"
+    ) as run:
+        run.ended(90.0)
+        run.nothing_left()
+    assert run.process.returncode == 1
+    assert run.out.count("ready after") == 2
+
+
+def test_a_killed_supervisor_costs_nothing_but_a_line(tmp_path: Path) -> None:
+    with life(tmp_path, "--rounds=8", "--launches=1", "-k", "decode or asked_for") as run:
+        run.until("ready after")
+        time.sleep(1.0)
+        (supervisor,) = [
+            child
+            for child in psutil.Process(run.process.pid).children()
+            if "the suite went away" in " ".join(child.cmdline())
+        ]
+        supervisor.kill()
+        run.ended(90.0)
+        run.nothing_left()
+    assert run.process.returncode == 0
+    assert measured(run) == {"mtp-off": 1, "mtp-on": 1}
+    told = [event["text"] for event in session(run)["events"] if event["kind"] == "supervisor"]
+    assert len(told) == 1
+    assert f"(process {supervisor.pid}) was killed by SIGKILL" in told[0]
+    assert run.out.count(told[0]) == 2  # when it happened, and at the end
+
+
+def test_what_a_dead_run_left_is_in_the_file_and_the_footer(tmp_path: Path) -> None:
+    where = {"SGLANG_PERF_GATE_DIR": str(tmp_path / "claims")}
+    with life(tmp_path / "first", *LONG, env=where) as first:
+        first.until("ready after")
+        suite = psutil.Process(first.process.pid)
+        supervisors = [
+            child for child in suite.children() if "the suite went away" in " ".join(child.cmdline())
+        ]
+        suite.kill()
+        for supervisor in supervisors:
+            supervisor.kill()
+        first.process.wait()
+    with life(tmp_path / "second", "--rounds=2", "--launches=1", "-k", "decode and off", env=where) as second:
+        second.ended(90.0)
+    (told,) = [event["text"] for event in session(second)["events"] if event["kind"] == "leftover"]
+    assert told.startswith("left over on local from a run of")
+    assert second.out.count(told) == 2
+
+
+def test_requests_that_fail_in_warm_up_are_told(tmp_path: Path) -> None:
+    with life(
+        tmp_path, "--rounds=2", "--launches=1", "--flag=fault=truncated-stream", "-k", "decode and off"
+    ) as run:
+        run.ended(90.0)
+    told = [event["text"] for event in session(run)["events"] if event["kind"] == "faults"]
+    assert re.match(
+        r"mtp-off, launch 1: warm-up of code, 1 client: 1 of 1 requests failed, the first by", told[0]
+    )
+    assert told[0] in run.out
 
 
 SEED = 11

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,12 @@ def servers_of(tmp_path: Path) -> list[psutil.Process]:
     ]
 
 
-def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(tmp_path: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start a run and leave it running; its servers carry a mark in their environment."""
     return subprocess.Popen(
         command(tmp_path, *arguments),
         cwd=ROOT,
-        env={**os.environ, "PERF_TEST_MARK": str(tmp_path)},
+        env={**os.environ, **(env or {}), "PERF_TEST_MARK": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
