@@ -21,6 +21,9 @@ import pytest
 
 from tests.perf.running import config, servers_of, start
 
+EndsAs = Callable[[str, str, str], None]
+DOOR = "a run, while it goes on"
+
 CI_S = 10.0
 """What CI systems leave between a SIGTERM and a SIGKILL."""
 
@@ -100,7 +103,7 @@ def fill(directory: Path) -> None:
 
 
 def test_a_disk_that_runs_full_ends_the_run_with_what_it_has(
-    tmp_path: Path, small_disk: Callable[[Path], None]
+    tmp_path: Path, small_disk: Callable[[Path], None], ends_as: EndsAs
 ) -> None:
     small_disk(tmp_path / "results")
     with life(tmp_path, "--rounds=4", "--launches=3", "-k", "decode or asked_for") as run:
@@ -113,10 +116,17 @@ def test_a_disk_that_runs_full_ends_the_run_with_what_it_has(
     assert "Traceback" not in run.out
     assert "= performance =" in run.out
     assert run.process.returncode == 9
+    ends_as(
+        DOOR,
+        "a results disk that runs full",
+        "the verdict on what was measured, the disk named, exit 9, within 15 s",
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
-def test_told_to_stop_in_the_middle_of_a_round(tmp_path: Path, number: signal.Signals) -> None:
+def test_told_to_stop_in_the_middle_of_a_round(
+    tmp_path: Path, number: signal.Signals, ends_as: EndsAs
+) -> None:
     with life(tmp_path, *LONG) as run:
         run.until("ready after")
         time.sleep(1.0)
@@ -127,9 +137,15 @@ def test_told_to_stop_in_the_middle_of_a_round(tmp_path: Path, number: signal.Si
     assert "Traceback" not in run.out
     assert run.process.returncode == 2
     assert "<testcase" in (tmp_path / "junit.xml").read_text()
+    assert [event["text"] for event in session(run)["events"]] == [f"ended by {number.name}"]
+    ends_as(
+        DOOR,
+        f"{number.name} in the middle of a round",
+        "JUnit, run.json, the verdict on what was measured, exit 2, within 10 s",
+    )
 
 
-def test_told_to_stop_while_a_server_starts(tmp_path: Path) -> None:
+def test_told_to_stop_while_a_server_starts(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(tmp_path, *LONG, "--flag=fault=hang-at-start") as run:
         deadline = time.monotonic() + 60.0
         while not servers_of(tmp_path):
@@ -140,15 +156,17 @@ def test_told_to_stop_while_a_server_starts(tmp_path: Path) -> None:
         run.nothing_left()
     assert run.process.returncode == 2
     assert "Traceback" not in run.out
+    ends_as(DOOR, "SIGTERM while a server starts", "the same, no server left")
 
 
-def test_told_to_stop_after_a_broken_promise_is_still_1(tmp_path: Path) -> None:
+def test_told_to_stop_after_a_broken_promise_is_still_1(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(tmp_path, *LONG, "--flag=fault=mtp-auto-on") as run:
         run.until("ready after", r"\nF")
         time.sleep(1.0)
         run.process.terminate()
         run.ended(CI_S)
     assert run.process.returncode == 1
+    ends_as(DOOR, "SIGTERM after a promise was seen broken", "the same, exit 1")
 
 
 def session(run: Life) -> dict[str, Any]:
@@ -162,7 +180,7 @@ def measured(run: Life) -> dict[str, int]:
     return {series["arm"]: len(series["launches"]) for series in session(run)["series"]}
 
 
-def test_one_death_of_a_server_costs_one_asking_and_is_the_arms(tmp_path: Path) -> None:
+def test_one_death_of_a_server_costs_one_asking_and_is_the_arms(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(tmp_path, "--rounds=8", "--launches=1", "-k", "decode or asked_for") as run:
         run.until("ready after")
         time.sleep(1.0)
@@ -180,9 +198,14 @@ def test_one_death_of_a_server_costs_one_asking_and_is_the_arms(tmp_path: Path) 
     assert "NO-GO: mtp-off: the server on local died" in run.out
     assert 'name="lives[mtp-off-launch1]"' in (tmp_path / "junit.xml").read_text()
     assert len(re.findall(r"^FAILED", run.out, re.MULTILINE)) == 1
+    ends_as(
+        DOOR,
+        "`kill -9` of the server",
+        "launched and asked again; a broken promise of the arm, with the log's last lines, exit 1",
+    )
 
 
-def test_a_question_that_kills_every_server_is_asked_twice(tmp_path: Path) -> None:
+def test_a_question_that_kills_every_server_is_asked_twice(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(
         tmp_path, "--rounds=2", "--launches=1", "--flag=fault=crash-after=5", "-k", "decode and off"
     ) as run:
@@ -190,9 +213,10 @@ def test_a_question_that_kills_every_server_is_asked_twice(tmp_path: Path) -> No
         run.nothing_left()
     assert run.process.returncode == 1
     assert run.out.count("ready after") == 2
+    ends_as(DOOR, "a question that kills every server", "asked twice, then failed; the others are asked")
 
 
-def test_a_killed_supervisor_costs_nothing_but_a_line(tmp_path: Path) -> None:
+def test_a_killed_supervisor_costs_nothing_but_a_line(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(tmp_path, "--rounds=8", "--launches=1", "-k", "decode or asked_for") as run:
         run.until("ready after")
         time.sleep(1.0)
@@ -210,9 +234,14 @@ def test_a_killed_supervisor_costs_nothing_but_a_line(tmp_path: Path) -> None:
     assert len(told) == 1
     assert f"(process {supervisor.pid}) was killed by SIGKILL" in told[0]
     assert run.out.count(told[0]) == 2  # when it happened, and at the end
+    ends_as(
+        DOOR,
+        "`kill -9` of the supervisor",
+        "another one, the question asked again, an event of the run, exit 0",
+    )
 
 
-def test_what_a_dead_run_left_is_in_the_file_and_the_footer(tmp_path: Path) -> None:
+def test_what_a_dead_run_left_is_in_the_file_and_the_footer(tmp_path: Path, ends_as: EndsAs) -> None:
     where = {"SGLANG_PERF_GATE_DIR": str(tmp_path / "claims")}
     with life(tmp_path / "first", *LONG, env=where) as first:
         first.until("ready after")
@@ -229,9 +258,14 @@ def test_what_a_dead_run_left_is_in_the_file_and_the_footer(tmp_path: Path) -> N
     (told,) = [event["text"] for event in session(second)["events"] if event["kind"] == "leftover"]
     assert told.startswith("left over on local from a run of")
     assert second.out.count(told) == 2
+    ends_as(
+        DOOR,
+        "what a run left that was killed with its supervisor",
+        "ended by the next run, which says so in file and footer",
+    )
 
 
-def test_requests_that_fail_in_warm_up_are_told(tmp_path: Path) -> None:
+def test_requests_that_fail_in_warm_up_are_told(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(
         tmp_path, "--rounds=2", "--launches=1", "--flag=fault=truncated-stream", "-k", "decode and off"
     ) as run:
@@ -241,13 +275,14 @@ def test_requests_that_fail_in_warm_up_are_told(tmp_path: Path) -> None:
         r"mtp-off, launch 1: warm-up of code, 1 client: 1 of 1 requests failed, the first by", told[0]
     )
     assert told[0] in run.out
+    ends_as(DOOR, "requests that fail in warm-up", "an event of the run: file and footer")
 
 
 SEED = 11
 DISTANCES = 20
 
 
-def test_two_ctrl_c_at_any_distance(tmp_path: Path) -> None:
+def test_two_ctrl_c_at_any_distance(tmp_path: Path, ends_as: EndsAs) -> None:
     """The first at a random moment of the run, the second up to three seconds later; four runs at a time."""
     chance = random.Random(SEED)
     moments = [(chance.uniform(0.0, 4.0), chance.uniform(0.0, 3.0)) for _ in range(DISTANCES)]
@@ -270,3 +305,4 @@ def test_two_ctrl_c_at_any_distance(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         ended = list(pool.map(twice, range(DISTANCES)))
     assert {code for _, code in ended} == {2}, json.dumps(list(zip(moments, ended, strict=True)))
+    ends_as(DOOR, "two Ctrl-C at 20 distances", "gone within 10 s, nothing left, exit 2")
