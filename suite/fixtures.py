@@ -15,7 +15,7 @@ from suite.questions.symptoms import Log
 from suite.questions.tables import Table
 from suite.questions.trial import Trial
 from suite.servers import NotThisArm
-from suite.session.collection import SeriesId, series_of
+from suite.session.collection import SeriesId, question_of, series_of
 from suite.session.measure import Measure
 from suite.session.plan import Slot
 from suite.session.served import Served
@@ -52,7 +52,7 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
     except NotThisArm as other:
         pytest.skip(other.summary)
     served.files = plugin.files
-    served.doing = request.node.name
+    served.doing = request.node.stash.get(question_of, request.node.name)
     request.node.stash[served_key] = served
     return served
 
