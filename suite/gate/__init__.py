@@ -29,6 +29,7 @@ from suite.gate.records import (
     Scalar,
     Series,
     Session,
+    Tail,
 )
 from suite.gate.rules import DEFAULT_RULES, MetricRule, Rules
 from suite.gate.runs import load_run, load_verdicts, save_run
@@ -70,6 +71,7 @@ __all__ = [
     "Series",
     "Session",
     "StoredFileError",
+    "Tail",
     "Verdict",
     "Word",
     "WriteFailed",

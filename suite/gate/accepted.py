@@ -62,9 +62,11 @@ def _told(launch: Launch) -> list[tuple[str, int, int, int]]:
 
 
 def _asked(prompt: str) -> tuple[str, int]:
-    """`name@3` is the prompt `name` in the third round (2, counted from 0)."""
+    """`name#2@3` is the prompt `name`, for the second time, in the third round (2, counted from 0)."""
     name, at, number = prompt.rpartition("@")
-    return (name, int(number) - 1) if at and number.isdigit() else (prompt, 0)
+    name, round_ = (name, int(number) - 1) if at and number.isdigit() else (prompt, 0)
+    first, mark, again = name.rpartition("#")
+    return (first if mark and first and again.isdigit() else name), round_
 
 
 def same_texts(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[int, int]:

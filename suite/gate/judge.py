@@ -29,6 +29,7 @@ from suite.gate.records import (
     round_value,
 )
 from suite.gate.rules import MetricRule, Rules
+from suite.gate.tails import JUDGED_WITH, judgeable
 from suite.gate.values import bad_value, launch_log, set_aside, untrusted
 from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, percent
 from suite.sglang import config_diff
@@ -135,8 +136,17 @@ class _Case:
         """A metric that a question is about is judged there unless suite.toml forbids it, another is not."""
         if not series.judged:
             return rule
-        asked = rule.name in series.judged and not self.book.switched_off(rule.name, series.arm)
+        named = rule.name in series.judged or self._tail_asked(rule.name, series)
+        asked = named and not self.book.switched_off(rule.name, series.arm)
         return msgspec.structs.replace(rule, gated=asked)
+
+    def _tail_asked(self, name: str, series: Series) -> bool:
+        """Whether a question is about the middle of this tail, and both sides have requests enough for it."""
+        baseline = self.found.baselines.get((series.question, series.arm))
+        if JUDGED_WITH.get(name) not in series.judged or baseline is None:
+            return False
+        old = [launch for s in baseline.sessions for launch in s.launches]
+        return judgeable([*series.launches, *old], name)
 
     @cached_property
     def _recorded(self) -> dict[tuple[str, str], set[str]]:

@@ -54,6 +54,7 @@ class Layout:
     gated: NDArray[np.bool_] = field(init=False)
     margin: Array = field(init=False)
     ratio: NDArray[np.bool_] = field(init=False)
+    tail: NDArray[np.bool_] = field(init=False)
     groups: tuple[Group, ...] = field(init=False)
     n_controls: Array = field(init=False)
     cost: Array = field(init=False)
@@ -63,6 +64,7 @@ class Layout:
         arms = tuple(sorted({c.arm for c in columns}))
         self._set("arms", arms)
         self._set("arm", np.array([arms.index(c.arm) for c in columns], dtype=np.intp))
+        self._set("tail", np.array([c.kind == "tail" for c in columns], dtype=bool))
         self._set("ratio", np.array([c.kind == "ratio" for c in columns], dtype=bool))
         self._set("machine", np.array([c.kind in MACHINE_KINDS for c in columns], dtype=bool))
         self._set("gated", np.array([c.gated for c in columns], dtype=bool))
@@ -106,7 +108,8 @@ class Layout:
         A ratio of two arms is made of two speeds and learns from them; counts learn from counts.
         """
         speeds = self.machine | self.ratio if self.machine.any() else self.ratio
-        return [mask for mask in (speeds, ~self.machine & ~self.ratio) if mask.any()]
+        counts = ~self.machine & ~self.ratio & ~self.tail
+        return [mask for mask in (speeds, counts, self.tail) if mask.any()]
 
     @property
     def teaches(self) -> NDArray[np.bool_]:

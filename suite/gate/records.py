@@ -55,6 +55,13 @@ class Answers(msgspec.Struct, frozen=True, omit_defaults=True):
     texts: list[str] = []
 
 
+class Tail(msgspec.Struct, frozen=True):
+    """Of the `n` values of a latency in one round, the largest, in falling order: enough for a high quantile."""
+
+    n: int
+    top: list[float]
+
+
 class Invalid(msgspec.Struct, frozen=True, omit_defaults=True):
     """A named reason not to trust a launch (`round` None) or one of its rounds (counted from 0)."""
 
@@ -69,7 +76,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     A value that could not be had is None; `missing` says why, by metric. answers: what each prompt
     was answered with, over all good requests. beside: of a ratio of two arms, what else the numerator's rounds were
     measured as, needed to tell its steps from its acceptance; no metrics of this series. clocks: of the slowest busy
-    GPU, as `invalid.clocks` tells; to be compared, never to be judged.
+    GPU, as `invalid.clocks` tells; to be compared, never to be judged. tails: by metric, of every round.
     """
 
     rounds: dict[str, list[float | None]]
@@ -79,6 +86,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     answers: Answers | None = None
     beside: dict[str, list[float | None]] = {}
     clocks: dict[str, float] = {}
+    tails: dict[str, list[Tail]] = {}
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -223,12 +231,19 @@ def _rounded(series: Series) -> Series:
             launch,
             rounds=_rounded_values(launch.rounds),
             beside=_rounded_values(launch.beside),
+            tails={
+                name: [_rounded_tail(tail) for tail in launch.tails[name]] for name in sorted(launch.tails)
+            },
         )
         for launch in series.launches
     ]
     return msgspec.structs.replace(
         series, launches=launches, identity=plain_facts(series.identity), subject=plain_facts(series.subject)
     )
+
+
+def _rounded_tail(tail: Tail) -> Tail:
+    return Tail(tail.n, [v for value in tail.top if (v := round_value(value)) is not None])
 
 
 def _rounded_values(rounds: Mapping[str, list[float | None]]) -> dict[str, list[float | None]]:

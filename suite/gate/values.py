@@ -9,6 +9,7 @@ import numpy as np
 
 from suite.gate.records import Counts, Launch, Series
 from suite.gate.shrink import Array, trimmed_mean
+from suite.gate.tails import log_quantile, log_variance, pooled
 
 VALID_SHARE = 0.6
 """Share of a launch's rounds that must be trustworthy: below it the trimmed mean is not robust any more."""
@@ -70,11 +71,13 @@ def round_logs(launch: Launch, metric: str) -> Array:
 
 
 def launch_log(launch: Launch, metric: str) -> float:
-    """ln of a launch's value: ratio of sums where counts are kept, else the trimmed mean of its rounds' logs."""
+    """ln of a launch's value: ratio of sums where counts are kept, quantile of all where tails are, else the trimmed mean of its rounds' logs."""
     counts = _counts(launch, metric)
     if counts is not None:
         numerator, denominator = counts
         return math.log(COUNT_OFFSET[metric] + float(numerator.sum()) / float(denominator.sum()))
+    if metric in launch.tails:
+        return log_quantile(launch, metric)
     logs = round_logs(launch, metric)
     return float(trimmed_mean(logs)) if len(logs) else math.nan
 
@@ -84,6 +87,8 @@ def launch_variance(launch: Launch, metric: str) -> float:
     counts = _counts(launch, metric)
     if counts is not None and counts[0].size > 1:
         return ratio_variance(*counts, offset=COUNT_OFFSET[metric])
+    if metric in launch.tails:
+        return log_variance(pooled(launch, metric))
     logs = round_logs(launch, metric)
     logs = logs[np.isfinite(logs)]
     return float(np.var(logs, ddof=1) / len(logs)) if len(logs) > 1 else math.nan

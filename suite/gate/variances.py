@@ -26,6 +26,8 @@ COMMON_PRIOR = 0.01
 """What the machine as a whole is said to move by from session to session, where one session alone is recorded."""
 OWN_PRIOR_FEW, COMMON_PRIOR_ALONE = 0.015, 0.03
 """What a metric is then said to move by where too few others, or no other arm, could show that it is more."""
+TAIL_PRIOR = 0.05
+"""What a tail of latency is said to move by between sessions."""
 PRIOR_DF = 60.0
 YARDSTICK_PRIOR_DF = 1.0
 MIN_YARDSTICK_DF = 3
@@ -97,14 +99,17 @@ def _from_prior(data: Centred) -> Spread:
 def _stated_sd(layout: Layout) -> Array:
     usual = np.where(_yardstick_df(layout) >= MIN_YARDSTICK_DF, OWN_PRIOR, OWN_PRIOR_FEW)
     machine = np.where(layout.n_controls > 0, usual, COMMON_PRIOR_ALONE)
-    return np.where(layout.machine, machine, np.where(layout.ratio, usual, OWN_PRIOR))
+    return np.where(
+        layout.machine, machine, np.where(layout.ratio, usual, np.where(layout.tail, TAIL_PRIOR, OWN_PRIOR))
+    )
 
 
 def pass_spread(data: Centred, relative: Spread) -> Spread:
     """For passing on fewer than three sessions the usual prior is enough: it is stated, and a pass is not an alarm."""
     usual = data.layout.cost * OWN_PRIOR**2 * data.grow + data.within.variance * data.launch_share
     usual = usual + data.layout.cost * data.unrest
-    return Spread(np.where(data.many, relative.variance, np.minimum(relative.variance, usual)), relative.df)
+    stated = np.where(data.many | data.layout.tail, relative.variance, np.minimum(relative.variance, usual))
+    return Spread(stated, relative.df)
 
 
 def yardstick(data: Centred, relative: Spread) -> Spread:

@@ -32,12 +32,13 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a round, or the `reason` why there is none. `tails`: mean and percentiles of a distribution."""
+    """One number of a round, or the `reason` why there is none. `tails`: mean and percentiles of a distribution; `values`: all that a quantile was taken of."""
 
     value: float | None
     reason: str | None = None
     detail: Mapping[str, float] = field(default_factory=dict)
     tails: Mapping[str, float | None] = field(default_factory=dict)
+    values: tuple[float, ...] = ()
 
 
 Formula: TypeAlias = Callable[[Played], Figure]
@@ -70,6 +71,18 @@ def pooled(of: Callable[[RequestRecord], NDArray[np.float64]], counted: bool = F
 
     def figure(played: Played) -> Figure:
         return _spread(_joined(of(r) for r in played.good), _why_empty(played.good, counted))
+
+    return figure
+
+
+def tail(of: Callable[[RequestRecord], list[float]]) -> Formula:
+    """The 99 % quantile over good requests; `values` are all of them, of which the gate keeps the largest."""
+
+    def figure(played: Played) -> Figure:
+        seen = [value for record in played.good for value in of(record)]
+        if not seen:
+            return Figure(None, _why_empty(played.good, counted=False))
+        return Figure(float(np.percentile(seen, 99)), detail={"n": float(len(seen))}, values=tuple(seen))
 
     return figure
 

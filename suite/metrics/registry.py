@@ -14,12 +14,13 @@ from suite.metrics import formulas, requests
 from suite.metrics.formulas import Formula
 
 Better: TypeAlias = Literal["higher", "lower", "neutral"]
-Kind: TypeAlias = Literal["decode", "latency", "count", "ratio"]
+Kind: TypeAlias = Literal["decode", "latency", "count", "ratio", "tail"]
 """What moves a metric. `decode` and `latency` follow the speed of the machine of that day, so the other arms of
 the same session tell that speed; `count` (tokens a step, cache hits) and `ratio` (of two arms of one session)
-do not."""
+do not; a `tail` follows it too loosely to be told by that of others."""
 
 MARGIN = 0.02
+TAIL_MARGIN = 0.10
 
 
 class UnknownMetric(Exception):
@@ -181,6 +182,28 @@ _ENTRIES = (
         ),
         source="this suite",
         compute=formulas.step,
+    ),
+    Metric(
+        name="ttft_p99_s",
+        label="p99 of TTFT",
+        unit="s",
+        better="lower",
+        kind="tail",
+        formula="99 % quantile of `ttft_s` over all requests of a launch; judged where there are 368 or more",
+        source="bench_serving's p99, but over the launch and not by round",
+        compute=formulas.tail(lambda record: [v] if (v := requests.ttft_s(record)) is not None else []),
+        margin=TAIL_MARGIN,
+    ),
+    Metric(
+        name="itl_p99_s",
+        label="p99 of time between arrivals",
+        unit="s",
+        better="lower",
+        kind="tail",
+        formula="99 % quantile of `itl_s` over all requests of a launch; judged where there are 368 values or more",
+        source="AIPerf's p99 of inter chunk latency, but over the launch and not by round",
+        compute=formulas.tail(lambda record: requests.chunk_gaps_s(record).tolist()),
+        margin=TAIL_MARGIN,
     ),
     Metric(
         name="mtp_speedup",

@@ -19,6 +19,7 @@ class Value:
     unit: str
     reason: str | None = None
     detail: Mapping[str, float] = field(default_factory=dict)
+    values: tuple[float, ...] = ()
 
 
 def summarize(round_: Round, slo: SLO | None = None, speculative: bool | None = None) -> dict[str, Value]:
@@ -36,7 +37,7 @@ def _values(name: str, played: Played) -> Iterator[tuple[str, Value]]:
     if metric.compute is None:
         return
     figure = metric.compute(played)
-    yield name, Value(figure.value, metric.unit, figure.reason, figure.detail)
+    yield name, Value(figure.value, metric.unit, figure.reason, figure.detail, figure.values)
     for tail, value in figure.tails.items():
         yield f"{name}.{tail}", Value(value, metric.unit, figure.reason if value is None else None)
 

@@ -10,6 +10,7 @@ import pytest
 from suite.gate import Judgement, Key, Session, Verdict
 from suite.gate.attribution import is_unmeasured
 from suite.gate.factors import why
+from suite.gate.tails import JUDGED_WITH
 from suite.session.collection import SeriesId, series_of
 from suite.session.outcomes import (
     BaselineMissing,
@@ -57,7 +58,8 @@ class Judge:
     def verdicts(self, series: SeriesId) -> list[Verdict]:
         """The verdicts on one series' judged metrics, in the order in which the scenario names them."""
         found = self.judgement().verdicts
-        keys = [Key(series.question, series.arm, metric) for metric in series.metrics]
+        names = [*series.metrics, *(tail for tail, middle in JUDGED_WITH.items() if middle in series.metrics)]
+        keys = [Key(series.question, series.arm, metric) for metric in names]
         return [found[key] for key in keys if key in found]
 
     def decide(self, series: SeriesId) -> None:

@@ -10,12 +10,16 @@ from typing import Any
 import msgspec
 
 from suite import metrics
-from suite.gate import Counts, Invalid, Launch
+from suite.gate import Counts, Invalid, Launch, Tail
+from suite.gate.tails import JUDGED_WITH, tail_of
 from suite.load import Round
 from suite.session import answered
 
 STORED = tuple(metric.name for metric in metrics.METRICS.values() if metric.stored)
 """The metrics that are kept of each round."""
+
+TAILS = tuple(JUDGED_WITH)
+"""Those of which the largest values of each round are kept too."""
 
 Facts = dict[str, Any]
 
@@ -78,6 +82,7 @@ def sample_of(round_: Round, values: Mapping[str, metrics.Value], invalid: Seque
         missing={name: reason for name in STORED if name in values and (reason := values[name].reason)},
         invalid=[msgspec.structs.replace(reason, round=0) for reason in invalid],
         answers=answered.answers_of(round_),
+        tails={name: [tail_of(values[name].values)] for name in TAILS if name in values},
     )
 
 
@@ -87,7 +92,8 @@ def joined(
     """Rounds in the order in which they were played, as one launch; ``invalid`` and ``clocks`` concern all of them."""
     names = dict.fromkeys(name for sample in samples for name in sample.rounds)
     counted = dict.fromkeys(name for sample in samples for name in sample.counts)
-    none = Counts([], [])
+    tailed = dict.fromkeys(name for sample in samples for name in sample.tails)
+    none, none_seen = Counts([], []), Tail(0, [])
     return Launch(
         rounds={name: [_only(sample.rounds.get(name)) for sample in samples] for name in names},
         counts={name: [(sample.counts.get(name) or [none])[0] for sample in samples] for name in counted},
@@ -101,6 +107,7 @@ def joined(
             ),
         ],
         answers=answered.joined([sample.answers for sample in samples]),
+        tails={name: [(sample.tails.get(name) or [none_seen])[0] for sample in samples] for name in tailed},
         clocks=dict(clocks or {}),
     )
 
