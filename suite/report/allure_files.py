@@ -17,7 +17,7 @@ import allure
 import pytest
 
 from suite import redact
-from suite.gate import Judgement, Key, Verdict
+from suite.gate import Event, Judgement, Key, Verdict
 from suite.gate.verdicts import SEVERITY
 from suite.metrics import METRICS
 from suite.report.clean import clean
@@ -142,13 +142,19 @@ def _overall(run: Run, judgement: Judgement) -> dict[str, Any]:
         "statusDetails": {"message": f"{run.target.name}: {counted or 'nothing judged'}"},
         "start": start,
         "stop": start + 1,
-        "descriptionHtml": _table(verdicts),
+        "descriptionHtml": _table(verdicts) + _events(run.told.events),
         "labels": [
             {"name": "feature", "value": "00 Verdict"},
             {"name": "parentSuite", "value": "00 Verdict"},
             {"name": "severity", "value": "blocker"},
         ],
     }
+
+
+def _events(events: Sequence[Event]) -> str:
+    """What happened beside the measurements and bears on trust, as a list under the table."""
+    lines = "".join(f"<li>{html.escape(event.text)}</li>" for event in events)
+    return f"<p>What else happened:</p><ul>{lines}</ul>" if lines else ""
 
 
 def _metrics(run: Run, judgement: Judgement) -> list[dict[str, Any]]:

@@ -267,7 +267,13 @@ def test_what_a_dead_run_left_is_in_the_file_and_the_footer(tmp_path: Path, ends
 
 def test_requests_that_fail_in_warm_up_are_told(tmp_path: Path, ends_as: EndsAs) -> None:
     with life(
-        tmp_path, "--rounds=2", "--launches=1", "--flag=fault=truncated-stream", "-k", "decode and off"
+        tmp_path,
+        "--rounds=2",
+        "--launches=1",
+        "--flag=fault=truncated-stream",
+        f"--alluredir={tmp_path / 'allure'}",
+        "-k",
+        "decode and off",
     ) as run:
         run.ended(90.0)
     told = [event["text"] for event in session(run)["events"] if event["kind"] == "faults"]
@@ -275,6 +281,9 @@ def test_requests_that_fail_in_warm_up_are_told(tmp_path: Path, ends_as: EndsAs)
         r"mtp-off, launch 1: warm-up of code, 1 client: 1 of 1 requests failed, the first by", told[0]
     )
     assert told[0] in run.out
+    pages = [json.loads(page.read_text()) for page in (tmp_path / "allure").glob("*-result.json")]
+    (verdict,) = [page for page in pages if page["fullName"] == "verdict.here"]
+    assert f"<li>{told[0]}</li>" in verdict["descriptionHtml"]
     ends_as(DOOR, "requests that fail in warm-up", "an event of the run: file and footer")
 
 
