@@ -73,6 +73,8 @@ class Behaviour:
     # answers
     garbage: str = ""
     """Empty, or the lanes that answer rubbish: "all", "mtp"."""
+    short_garbage: int = 0
+    """Prompts of fewer tokens are answered with rubbish while speculating, their drafts all wrong."""
     early_stop: float = 0.0
     """The share of the wanted output after which answers end, 0.0 for never."""
 

@@ -113,6 +113,8 @@ CATALOGUE: tuple[Fault, ...] = (
     # answers
     Fault("garbage", "", "", "both lanes answer repetitive rubbish (with MTP: faster, acceptance higher)", lambda b, _: replace(b, garbage="all")),
     Fault("mtp-lane-garbage", "", "", "rubbish only while speculating", lambda b, _: replace(b, garbage="mtp")),
+    Fault("short-prompts", "tokens", "20", "while speculating, prompts of fewer tokens are answered wrongly: no chat is so short",
+          lambda b, v: replace(b, short_garbage=_count(v))),
     Fault("early-stop", "share", "0.4", "answers end after this share of max_tokens, ignore_eos or not",
           lambda b, v: replace(b, early_stop=_number(v, 0.01, 1.0))),
     Fault("aborts", "every", "3", "of so many requests one is given up half-way, finish_reason abort",

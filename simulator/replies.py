@@ -7,6 +7,7 @@ JSON schema, or quoted keys), counting (from A to B, letters in a word, items of
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import operator
 import re
@@ -61,7 +62,7 @@ def reply_to(question: str, schema: dict[str, Any] | None = None) -> str | None:
         return json.dumps(instance_of(schema))
     if len(question) > _LONGEST:
         return None
-    for understand in (_json, _count, _arithmetic, _copy):
+    for understand in (_json, _count, _arithmetic, _copy, _continue):
         reply = understand(question)
         if reply is not None:
             return reply
@@ -131,6 +132,17 @@ def _count(question: str) -> str | None:
         return str(len([item for item in (text.split(",") if "," in text else text.split()) if item.strip()]))
     if match := _LETTERS.search(question):
         return str(match[2].lower().count(match[1].lower()))
+    return None
+
+
+def _continue(question: str) -> str | None:
+    """How a bare text of sums or numbers in a row goes on."""
+    if match := re.fullmatch(r"(\d{1,6}) \+ (\d{1,6}) =", question.strip()):
+        return f" {int(match[1]) + int(match[2])}"
+    if re.fullmatch(r"(?:\d{1,6}, ?){2,}\d{1,6},", question.strip()):
+        row = [int(number) for number in re.findall(r"\d+", question)]
+        steps = {after - before for before, after in itertools.pairwise(row)}
+        return f" {row[-1] + steps.pop()}" if len(steps) == 1 else None
     return None
 
 

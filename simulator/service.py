@@ -168,25 +168,27 @@ class Service:
     ) -> Sequence:
         odd = self.behaviour
         speculating = self.resolved.speculation is not None
+        too_short = speculating and prompt.tokens < odd.short_garbage
         answer = Answer(
             prompt,
             seed=0 if sampling.temperature == 0 else self._draw(sampling, index),
             thinking=thinking,
             schema=sampling.schema,
             eos_token_id=self.checkpoint.eos_token_id,
-            garbage=odd.garbage == "all" or (odd.garbage == "mtp" and speculating),
+            garbage=odd.garbage == "all" or (odd.garbage == "mtp" and speculating) or too_short,
             build=odd.rounding,
         )
         if odd.early_stop:
             answer.cut(int(odd.early_stop * limit))
         steps = self.resolved.speculation.steps if self.resolved.speculation else 0
         plain = self._requests % odd.plain_every == 0
+        hopeless = plain or too_short
         return Sequence(
             request_id=request_id,
             index=index,
             prompt=prompt,
             answer=answer,
-            drafts=ForcedAgreement(0, 1.0, steps) if plain else self._drafts(answer, sampling, steps),
+            drafts=ForcedAgreement(0, 1.0, steps) if hopeless else self._drafts(answer, sampling, steps),
             limit=limit,
             ignore_eos=sampling.ignore_eos and not odd.early_stop,
             min_tokens=sampling.min_tokens,

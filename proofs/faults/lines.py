@@ -116,6 +116,12 @@ LINES: tuple[Line, ...] = (
     Line("other-rounding=2", kinds=("decode", "acceptance", "speedup"), unsaid=IMPROVED),
     Line("recut-chunks"),
     Line("other-rounding"),
+    Line(
+        "",
+        kinds=("activation", "canary", "lossless"),
+        options=("--flag=sglang-version=0.5.12",),
+        title="a release that cannot tell, sound",
+    ),
     # activation
     Line(
         "mtp-auto-on",
@@ -281,6 +287,35 @@ LINES: tuple[Line, ...] = (
         sentence=r"mtp-on: wrong answers",
     ),
     Line(
+        "short-prompts",
+        (
+            Says(
+                "mtp_does_not_change_answers",
+                BROKEN,
+                r"MTP changes the answers to short text completions",
+                "mtp-on",
+            ),
+            Says("answers_are_right", BROKEN, r"short text completions right, in mtp-off", "mtp-on"),
+        ),
+        ("answers_are_right", "mtp_does_not_change_answers"),
+        ("error", REGRESSION),
+    ),
+    Line(
+        "aborts",
+        (Says("decode_throughput", INVALID, r"failed_requests.*aborted"),),
+        REQUESTS,
+        NO_VERDICT[:2],
+    ),
+    Line(
+        "replicas",
+        (
+            Says("mtp_is_on_when_asked_for", BROKEN, r"more than one server answers here"),
+            Says("decode_throughput", INVALID, r"mixed_answers", "mtp-on"),
+        ),
+        REQUESTS,
+        ("error", REGRESSION),
+    ),
+    Line(
         "early-stop",
         (Says("decode_throughput", INVALID, r"early_stop"),),
         (*MEASURING, "answers_are_right"),
@@ -332,6 +367,27 @@ LINES: tuple[Line, ...] = (
         MEASURING,
         NO_VERDICT,
         sentence=r"clocks_throttled",
+    ),
+    Line("power-cap", (Says("decode_throughput", INVALID, r"power_capped"),), MEASURING, NO_VERDICT),
+    # the machine beside the server
+    Line("company", (Says("decode_throughput", INVALID, r"foreign_processes"),), MEASURING, NO_VERDICT),
+    Line(
+        "xid=31",
+        (Says("decode_throughput", BROKEN, r"this build's kernels failed on a GPU: Xid 31"),),
+        MEASURING,
+        ("error", REGRESSION),
+    ),
+    Line(
+        "xid=79",
+        (Says("decode_throughput", INFRASTRUCTURE, r"a GPU failed while it was measured: Xid 79"),),
+        MEASURING,
+        NO_VERDICT,
+    ),
+    Line(
+        "card-answers=[GPU requires reset]",
+        (Says("decode_throughput", INFRASTRUCTURE, r"GPU 4 answers \[GPU requires reset\]"),),
+        MEASURING,
+        NO_VERDICT,
     ),
     # cache and memory
     Line(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.load import ClosedLoop, Prompt, RequestRecord, Sampling, Workload, play
+from suite.questions.text_completions import TextCompletions
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.served import Served
 
@@ -15,6 +16,10 @@ MAX_TOKENS = 96
 CLIENTS = 2
 SHOWN = 3
 NEAR_TIE = 1
+TEXTS = 8
+TEXT_TOKENS = 6
+SHORT_TEXTS = "short text completions"
+"""Scored against the other arms alone: not every checkpoint continues a bare text as one expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,24 @@ def score(asked: Sequence[Question], answers: Sequence[str | None]) -> Score:
         if answer is None or not question.right(answer)
     )
     return Score(len(asked) - len(wrong), len(asked), wrong)
+
+
+def continued(count: int) -> list[Question]:
+    """Texts of a few tokens that go on in one way: sums and numbers in a row, in turn; always the same ones."""
+    found = []
+    for number in range(count):
+        if number % 2:
+            first, step = 1 + number, 1 + number // 4
+            shown = ", ".join(str(first + step * place) for place in range(4))
+            found.append(Question("a row", f"{shown},", _starts_with(first + 4 * step)))
+        else:
+            a, b = 2 + number, 3 + 2 * number
+            found.append(Question("a sum", f"{a} + {b} =", _starts_with(a + b)))
+    return found
+
+
+def _starts_with(value: int) -> Callable[[str], bool]:
+    return lambda answer: re.findall(r"\d+", answer)[:1] == [str(value)]
 
 
 def _arithmetic(number: int) -> Question:
@@ -152,6 +175,16 @@ class Canary:
             )
         return score(asked, [_text(record) for record in sorted(answers.requests, key=lambda r: r.index)])
 
+    def ask_texts(self) -> Score:
+        """Have short texts continued that go on in one way only, as text completions, and score them.
+
+        Raises:
+            InvalidMeasurement: not one request was answered.
+        """
+        asked = continued(TEXTS)
+        texts = [question.text for question in asked]
+        return score(asked, TextCompletions(self._served).ask(texts, TEXT_TOKENS))
+
     def must_be_right(self, floor: float) -> Score:
         """Assert that at least ``floor`` of the answers are right, and as many as in the other arms of this run.
 
@@ -165,20 +198,25 @@ class Canary:
                 f"wrong answers: {found.right} of {found.asked} canary questions right, at least {floor:.0%} must be "
                 f"(wrong: {found.by_kind()}). Speed and acceptance of such a server mean nothing\n{shown}"
             )
-        if worse := fallen(self._served.slot.arm, self._noted):
-            raise BrokenPromise(worse)
+        texts = f"{self._served.slot.arm}, {SHORT_TEXTS}"
+        self._noted[texts] = self.ask_texts()
+        for asked in (self._served.slot.arm, texts):
+            if worse := fallen(asked, self._noted):
+                raise BrokenPromise(worse)
         return found
 
 
 def fallen(arm: str, scores: Mapping[str, Score]) -> str | None:
     """How an arm answers fewer questions than another, in words; one question more or less is a near tie."""
     mine = scores[arm]
-    better = {name: score for name, score in scores.items() if score.right > mine.right + NEAR_TIE}
+    alike = {name: s for name, s in scores.items() if name.endswith(SHORT_TEXTS) is arm.endswith(SHORT_TEXTS)}
+    better = {name: score for name, score in alike.items() if score.right > mine.right + NEAR_TIE}
     if not better:
         return None
     best = max(better, key=lambda name: better[name].right)
+    what = SHORT_TEXTS if arm.endswith(SHORT_TEXTS) else "canary questions"
     return (
-        f"answers got worse: {mine.right} of {mine.asked} canary questions right, in {best} {better[best].right} "
+        f"answers got worse: {mine.right} of {mine.asked} {what} right, in {best} {better[best].right} "
         f"(wrong: {mine.by_kind()})"
     )
 

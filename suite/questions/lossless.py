@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
 from suite.load import ClosedLoop, Sampling, play, workloads
+from suite.questions.text_completions import AFTER_PREFIX, TextCompletions
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.served import Served
 
 MIXED = "code+maths+prose"
+TEXT = "text completion"
+AT_ONCE = 2.0
+"""Tokens within which an answer must part to have parted at once."""
 ENOUGH = 2
 """Partings below this many prove nothing: one near tie can go either way."""
 
@@ -69,6 +75,34 @@ def compare(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> Divergence:
     return Divergence(partings, tokens, len(shared), earliest[1])
 
 
+def lost_lengths(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> list[int]:
+    """The longest run of neighbouring prompt lengths whose answers part at once, however they were asked.
+
+    A near tie may part one prompt at once, and does so each time it is asked; that it hits neighbours is the length's
+    doing. Names are as :meth:`TextCompletions.answers` gives them.
+    """
+    longest: list[int] = []
+    for cached in (False, True):
+        parted: dict[int, list[bool]] = {}
+        for name in off.keys() & on.keys():
+            size = re.search(r"(\d+) tokens", name)
+            if size and (AFTER_PREFIX in name) is cached:
+                parted.setdefault(int(size[1]), []).append(_agreed(off[name], on[name]) < AT_ONCE)
+        run: list[int] = []
+        for length in sorted(parted):
+            run = [*run, length] if all(parted[length]) else []
+            longest = max(longest, run, key=len)
+    return longest
+
+
+def _agreed(a: Answer, b: Answer) -> float:
+    """Tokens up to where two answers part; infinite where they do not."""
+    if a.text == b.text:
+        return math.inf
+    agreed = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a.text, b.text, strict=False)))
+    return a.tokens * agreed / max(1, len(a.text))
+
+
 def _from(text: str, place: int) -> str:
     return text[max(0, place - 10) : place + 40]
 
@@ -90,9 +124,16 @@ class Answers:
         self._max_tokens = max_tokens
 
     def note(self) -> None:
-        """Ask this server, one request at a time, and keep what it answers; once a run is enough."""
+        """Ask this server, chats one at a time and short text completions, and keep its answers; once a run is enough."""
         if self._served.slot.arm in self._noted:
             return
+        texts = {
+            f"{TEXT} of {name}": Answer(answer.text, answer.tokens)
+            for name, answer in TextCompletions(self._served).answers().items()
+        }
+        self._noted[self._served.slot.arm] = {**self._chats(), **texts}
+
+    def _chats(self) -> dict[str, Answer]:
         limits = self._served.target.timeouts
         asked = workloads.load(MIXED).sized(
             requests=self._prompts, max_tokens=self._max_tokens, prompt_chars_max=400
@@ -114,7 +155,7 @@ class Answers:
         self._served.check()
         if not played.ok:
             raise InvalidMeasurement(f"no request was answered; the first: {played.requests[0].fault}")
-        self._noted[self._served.slot.arm] = {
+        return {
             f"{record.prompt}#{record.index}": Answer(
                 f"{record.reasoning or ''}{record.text or ''}", record.completion_tokens or 0
             )
@@ -128,15 +169,31 @@ class Answers:
         return compare(self._noted[arm], self._noted[self._served.slot.arm])
 
     def must_agree_with(self, arm: str, ceiling: float) -> Divergence | None:
-        """Assert that they part no oftener than ``ceiling`` in a token.
+        """Assert that they part no oftener than ``ceiling`` in a token, chats and short text completions each.
 
         Raises:
             BrokenPromise: they do; the text shows the earliest parting.
         """
         found = self.against(arm)
-        if found is not None and found.partings >= ENOUGH and found.per_token > ceiling:
+        for what, kind in (("the answers", False), ("the answers to short text completions", True)):
+            self._must_agree(arm, ceiling, what, kind)
+        return found
+
+    def _must_agree(self, arm: str, ceiling: float, what: str, texts: bool) -> None:
+        if arm not in self._noted:
+            return
+        off, on = (
+            {name: answer for name, answer in self._noted[each].items() if name.startswith(TEXT) is texts}
+            for each in (arm, self._served.slot.arm)
+        )
+        found = compare(off, on)
+        if texts and len(lost := lost_lengths(off, on)) >= ENOUGH:
             raise BrokenPromise(
-                f"MTP changes the answers: {found}, which is {found.per_token:.2g} a token and may be {ceiling:g}. "
+                f"MTP changes {what}: all of {lost[0]} to {lost[-1]} prompt tokens part at once, however they "
+                f"were asked\n  earliest: {found.earliest}"
+            )
+        if found.partings >= ENOUGH and found.per_token > ceiling:
+            raise BrokenPromise(
+                f"MTP changes {what}: {found}, which is {found.per_token:.2g} a token and may be {ceiling:g}. "
                 f"Speculation must not change greedy output beyond near ties\n  earliest: {found.earliest}"
             )
-        return found
