@@ -49,6 +49,25 @@ def test_the_shipped_file_is_read_whole():
         assert target.arm_flags(target.arm("mtp-on"))["speculative-algorithm"] == "NEXTN"
 
 
+def test_arms_and_budgets_are_there_without_being_said_and_a_file_changes_them_key_by_key():
+    least = 'default_target = "box"\n[targets.box]\nmodel = "/m"\n'
+    target = parsed(least).target()
+    assert target.arm("mtp-on").flags == {"speculative-algorithm": "NEXTN"}
+    assert target.sizes("gate").launches == 3
+    changed = parsed(least + "[budgets.gate]\nlaunches = 5\n[arms]\nmtp-held = false\n").target()
+    assert changed.sizes("gate").launches == 5
+    assert changed.sizes("gate").looks == target.sizes("gate").looks
+    assert "mtp-held" not in changed.arms
+    assert "mtp-on" in changed.arms
+
+
+def test_a_file_can_stand_alone():
+    alone = parsed(
+        'builtin = false\ndefault_target = "box"\n[arms.off]\n[budgets.quick]\n[targets.box]\nmodel = "/m"\n'
+    )
+    assert list(alone.target().arms) == ["off"]
+
+
 def test_an_arm_is_the_targets_flags_with_its_changes():
     target = parsed(SMALL + "[targets.box.arms.mtp-on]\nflags = { enable-metrics = false, tp = 4 }").target()
     assert target.arm_flags(target.arm("mtp-on")).argv() == [

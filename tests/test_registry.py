@@ -14,6 +14,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
 
 CONFIG = """
 default_target = "toy"
+builtin = false
 [arms.mtp-off]
 [arms.mtp-on]
 flags = { speculative-algorithm = "NEXTN" }

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from suite.config.errors import ConfigError, nearest
+
+BUILTIN = "builtin.toml"
+
+
+@functools.cache
+def builtin() -> Mapping[str, Any]:
+    """The arms and budgets that every configuration has without saying so."""
+    text = resources.files("suite.config").joinpath(BUILTIN).read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def with_builtin(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's tables over the built-in arms and budgets, key by key; ``false`` in place of a table takes one away.
+
+    With ``builtin = false`` the file stands alone.
+    """
+    laid = dict(data)
+    if data.get("builtin") is False:
+        return laid
+    for group, tables in builtin().items():
+        whole = _overlaid(tables, data.get(group, {}))
+        if isinstance(whole, dict):
+            whole = {name: table for name, table in whole.items() if table is not False}
+        laid[group] = whole
+    return laid
 
 
 def named(tables: Any) -> Any:

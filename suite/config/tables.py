@@ -339,6 +339,8 @@ class Suite(_Table):
     """The whole of ``suite.toml``."""
 
     path: Path = Path("suite.toml")
+    builtin: bool = True
+    """Are the built-in arms and budgets there, under the file's own?"""
     default_target: str
     default_budget: str = "quick"
     hosts: dict[Name, Host] = {}
@@ -350,10 +352,10 @@ class Suite(_Table):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
-        """Give every table its own name, and every target the shared arms, budgets and gate settings."""
+        """Lay the file over what is built in, give every table its own name, and every target what all share."""
         if not isinstance(data, dict):
             return data
-        data = dict(data)
+        data = overlay.with_builtin(data)
         for group in ("hosts", "arms", "targets"):
             data[group] = overlay.named(data.get(group, {}))
         if isinstance(data["targets"], dict):

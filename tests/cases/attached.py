@@ -8,6 +8,7 @@ from tests.perf.running import Ran, perf
 
 CONFIG = """
 default_target = "here"
+builtin = false
 [arms.mtp-off]
 [arms.mtp-on]
 flags = { speculative-algorithm = "NEXTN" }

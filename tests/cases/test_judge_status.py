@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CONFIG = """
 default_target = "toy"
+builtin = false
 [arms.mtp-off]
 [arms.mtp-on]
 flags = { speculative-algorithm = "NEXTN" }

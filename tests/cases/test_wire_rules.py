@@ -15,6 +15,7 @@ from tests.perf.running import MODEL, ROOT, Ran, perf
 
 CONFIG = """
 default_target = "here"
+builtin = false
 [arms.mtp-off]
 [arms.mtp-on]
 flags = {{ speculative-algorithm = "NEXTN" }}

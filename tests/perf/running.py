@@ -24,6 +24,7 @@ SMALL = ("--rounds=2", "--launches=1")
 
 TARGET = """
 default_target = "here"
+builtin = false
 [arms.mtp-off]
 [arms.mtp-on]
 flags = {{ speculative-algorithm = "NEXTN" }}

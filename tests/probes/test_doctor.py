@@ -43,6 +43,7 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
         }
         data = {
             "default_target": "small",
+            "builtin": False,
             "budgets": {"quick": {}},
             "targets": {"small": _laid_over(target, changes)},
         }
@@ -313,7 +314,7 @@ def test_doctor_exits_by_its_worst_line(capsys: pytest.CaptureFixture[str], tmp_
     whole(tmp_path / "model")
     text = '[targets.t]\nmodel = "model"\nlaunch = {{ kind = "process", python = "{python}" }}\n'
     (tmp_path / "suite.toml").write_text(
-        'default_target = "t"\n[budgets.quick]\n' + text.format(python="/no/such/python")
+        'default_target = "t"\nbuiltin = false\n[budgets.quick]\n' + text.format(python="/no/such/python")
     )
     status, said = run(capsys, "doctor", "--suite-config", str(tmp_path / "suite.toml"))
     assert status == 1

@@ -83,6 +83,7 @@ def test_the_doctor_visits_over_ssh(sshd: ssh_servers.SSHServer, tmp_path: Path)
     }
     data = {
         "default_target": "t",
+        "builtin": False,
         "budgets": {"quick": {}},
         "hosts": {"box": table},
         "targets": {"t": target},

@@ -6,6 +6,7 @@ pytest_plugins = ["pytester"]
 
 CONFIG = """
 default_target = "toy"
+builtin = false
 
 [arms.mtp-off]
 [arms.mtp-on]

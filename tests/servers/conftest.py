@@ -75,7 +75,7 @@ def make_suite(directory: Path, **changes: Any) -> config.Suite:
         **changes,
         "flags": {"tag": TAG, **changes.get("flags", {})},
     }
-    tables = {"default_target": "t", "hosts": hosts, "targets": {"t": target}}
+    tables = {"default_target": "t", "builtin": False, "hosts": hosts, "targets": {"t": target}}
     return config.parse(tables, directory / "suite.toml")
 
 
