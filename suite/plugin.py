@@ -20,12 +20,12 @@ from suite.gate.floor import noise_floor
 from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.hosts import HostError
 from suite.load import LoadError
+from suite.options import add_options
 from suite.questions import crossover
 from suite.questions.memory import Memory
 from suite.report import allure_files, failures, planned, summary
 from suite.report.clean import Cleaner, clean
 from suite.servers import ServerDied, ServerError, SupervisorLost, end_all_at_once
-from suite.session import settings as suite_settings
 from suite.session.beforehand import objections
 from suite.session.collection import (
     Arranged,
@@ -89,7 +89,7 @@ lost_key = pytest.StashKey[ServerDied | SupervisorLost]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    suite_settings.add_options(parser)
+    add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

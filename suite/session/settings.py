@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,61 +11,9 @@ from suite import config as suite_config
 from suite.config import ConfigError, Sizes, Suite, Target
 from suite.foreign import one_line
 from suite.gate import Plan
+from suite.options import OPTIONS
 from suite.session import preconditions
 from suite.sglang.flags import FlagChangeValue, parse_change
-
-OPTIONS: dict[str, tuple[str, object]] = {}
-"""The suite's own options, name and default, by where pytest keeps their values."""
-
-
-def add_options(parser: pytest.Parser) -> None:
-    """The suite's own options, in a group of their own in ``pytest --help``."""
-    group = parser.getgroup("perf", "SGLang performance gate")
-
-    def add(name: str, **how: Any) -> None:
-        group.addoption(name, **how)
-        OPTIONS[name.lstrip("-").replace("-", "_")] = (name, how.get("default"))
-
-    add("--target", metavar="NAME", help="target of suite.toml to measure (default: its default_target)")
-    add(
-        "--suite-config",
-        metavar="FILE",
-        help="configuration file (default: suite.toml of the root directory)",
-    )
-    add("--server-url", metavar="URL", help="measure a server that is already running; nothing is launched")
-    add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
-    add("--launches", metavar="N", type=_whole, help="launches an arm, instead of the budget's")
-    add("--rounds", metavar="N", type=_whole, help="rounds a launch, instead of the budget's")
-    add("--concurrency", metavar="N,N,...", help="clients at a time, instead of the budget's: 1,4,8")
-    add(
-        "--flag",
-        metavar="NAME[=VALUE]",
-        action="append",
-        default=[],
-        help="change a flag of the target for this run (no:NAME removes it); may be given more than once",
-    )
-    add("--record-baseline", action="store_true", help="add this run to the target's baselines")
-    add(
-        "--accept-regression",
-        metavar="REASON",
-        default="",
-        help="with --record-baseline: record figures that got worse as the new level, for this reason",
-    )
-    add("--require-baseline", action="store_true", help="a missing baseline is an error, not a skip (for CI)")
-    add(
-        "--results",
-        metavar="DIR",
-        default="results",
-        help="where each run gets a directory (default: results)",
-    )
-    add("--baselines", metavar="DIR", default="baselines", help="where baselines are (default: baselines)")
-    add(
-        "--resume",
-        metavar="RUN",
-        help="go on with a run that was ended before its end: its path, or its id under --results",
-    )
-    add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
-    add("--aa", action="store_true", help="print the noise floor and the smallest change this budget can see")
 
 
 class Settings:
@@ -120,13 +66,6 @@ def config_path(config: pytest.Config) -> Path:
     """The configuration file that was named, or the root directory's."""
     named = config.getoption("--suite-config")
     return Path(named) if named else config.rootpath / "suite.toml"
-
-
-def _whole(text: str) -> int:
-    """A number on the command line; its size is the budget's matter."""
-    if not text.strip().isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {one_line(text, 60)!r}")
-    return int(text)
 
 
 def _sizes(sizes: Sizes, launches: int | None, rounds: int | None, concurrency: str | None) -> Sizes:
