@@ -10,7 +10,7 @@ from suite.doctor.arms import arms
 from suite.doctor.line import Line, Status
 from suite.doctor.machine import gpus, processor
 from suite.doctor.rehearsed import elsewhere
-from suite.doctor.software import checkpoint, port, server, sglang
+from suite.doctor.software import checkpoint, port, proxies, server, sglang
 from suite.hosts import HostError, open_host
 from suite.servers.errors import ServerError
 from suite.servers.runtimes import Runtime, runtime_of
@@ -19,7 +19,13 @@ from suite.sglang.errors import ProbeError
 __all__ = ["Line", "Status", "examine"]
 
 Look = Callable[[Runtime], Iterator[Line]]
-_LOOKS: dict[str, Look] = {"server": server, "port": port, "sglang": sglang, "checkpoint": checkpoint}
+_LOOKS: dict[str, Look] = {
+    "proxy": proxies,
+    "server": server,
+    "port": port,
+    "sglang": sglang,
+    "checkpoint": checkpoint,
+}
 _THEN: dict[str, Look] = {"gpus": gpus, "processor": processor}
 """In the order in which a launch would need them; the arms stand between."""
 

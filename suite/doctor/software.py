@@ -10,8 +10,9 @@ from suite import config
 from suite.doctor.line import Line, Status
 from suite.probes import checkpoint as checkpoints
 from suite.probes import installation
+from suite.redact import Secret, scrub
 from suite.servers.runtimes import Runtime
-from suite.sglang import builds, speculation_sources
+from suite.sglang import builds, http, speculation_sources
 from suite.sglang import server as servers
 from suite.sglang.config_diff import FIRST as TELLING
 from suite.sglang.errors import CheckpointError, MetricsDisabled
@@ -36,7 +37,7 @@ def server(runtime: Runtime) -> Iterator[Line]:
     launch = runtime.target.launch
     if not isinstance(launch, config.AttachLaunch):
         return
-    key = os.environ.get(launch.api_key_env) if launch.api_key_env else None
+    key = Secret(held) if (held := os.environ.get(launch.api_key_env or "")) else None
     info = servers.read(launch.url, api_key=key)
     if (gateway := identify.gateway_at(servers.root(launch.url), key)) is not None:
         yield Line("problem", "server", str(gateway), "point url at a single server")
@@ -55,6 +56,21 @@ def server(runtime: Runtime) -> Iterator[Line]:
         yield Line("problem", "idle", busy, "measure when nobody else uses the server")
     elif counters.idle:
         yield Line("ok", "idle", "no request runs or waits")
+
+
+def proxies(runtime: Runtime) -> Iterator[Line]:
+    """A proxy of this machine's environment: whom it is used for, and whom not."""
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    given = {name: value for name in names if (value := os.environ.get(name) or os.environ.get(name.upper()))}
+    if not given:
+        return
+    told = ", ".join(f"{name}={scrub(value)}" for name, value in given.items())
+    launch = runtime.target.launch
+    if isinstance(launch, config.AttachLaunch) and runtime.host.is_local and http.proxy_for(launch.url):
+        said = f"{told}: the server at {launch.url} is asked through it, and measured with its delays"
+        yield Line("warning", "proxy", said, "name the server in no_proxy")
+    else:
+        yield Line("ok", "proxy", f"{told}: not used, loopback and tunnels are asked directly")
 
 
 def port(runtime: Runtime) -> Iterator[Line]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from suite.gate import workload
+from suite.gate import plausible, workload
 from suite.gate.errors import (
     BadMeasurement,
     CorruptFile,
@@ -165,7 +165,14 @@ class BaselineStore:
             raise ForeignFile(
                 path, f"is of target {stored.target!r}, not {self.target!r}; move it to its folder"
             )
-        return _unfolded(stored.baseline)
+        baseline = _unfolded(stored.baseline)
+        wrong = plausible.twice((s.run_id, s.started_at) for s in baseline.sessions)
+        for session in baseline.sessions:
+            if found := plausible.impossible(session.launches):
+                wrong = wrong or f"run {session.run_id}: {found}"
+        if wrong:
+            raise CorruptFile(path, f"{wrong}; restore it from version control, or drop that session")
+        return baseline
 
     def all(self) -> tuple[list[Baseline], list[StoredFileError]]:
         """Every baseline of the target, in order of file names, and the files that cannot be used."""
@@ -195,7 +202,22 @@ class BaselineStore:
             others = [s for s in baseline.sessions if s.run_id != session.run_id]
             if others:
                 found.baselines[key] = msgspec.structs.replace(baseline, sessions=others)
+        self._told_one_time(found)
         return found
+
+    def _told_one_time(self, found: Found) -> None:
+        """Leave out baselines that disagree on when a run was."""
+        times: dict[str, set[str]] = {}
+        for baseline in found.baselines.values():
+            for session in baseline.sessions:
+                times.setdefault(session.run_id, set()).add(session.started_at)
+        for key, baseline in list(found.baselines.items()):
+            of_its = {s.run_id: times[s.run_id] for s in baseline.sessions}
+            if wrong := plausible.dated_twice(of_its):
+                found.problems[key] = (
+                    f"{self.folder}: {wrong} in different files; restore them from version control"
+                )
+                del found.baselines[key]
 
     def _find(self, series: Series) -> tuple[Path, Baseline | None]:
         """Where a series is recorded or would be, and its baseline if there is one of the same workload."""
