@@ -74,6 +74,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="RUN",
         help="go on with a run that was ended before its end: its path, or its id under --results",
     )
+    add(
+        "--minutes",
+        metavar="N",
+        type=float,
+        help="be done within so many minutes, servers down and verdict written: the plan is cut until it fits",
+    )
     add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
     add("--aa", action="store_true", help="print the noise floor and the smallest change this budget can see")
 

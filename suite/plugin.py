@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ from suite.session.collection import (
     Arranged,
     arrange,
     asked_of,
+    is_scenario,
     kind_of,
     parametrize,
     question_of,
@@ -42,9 +43,11 @@ from suite.session.collection import (
 from suite.session.entries import FORMAT, VERSION, Begun, Closed, Entry, Item, Resumed
 from suite.session.files import Files
 from suite.session.judging import Judge, wanted_again
+from suite.session.minutes import Deadline, TimeIsUp, fitted, reserve_s
 from suite.session.outcomes import AnotherBuild, as_told, outcome_of
 from suite.session.plan import alternate
 from suite.session.playing import Playing, outcome_key
+from suite.session.price import price
 from suite.session.recording import Played
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
@@ -52,6 +55,7 @@ from suite.session.served import Served
 from suite.session.settings import Settings
 from suite.session.signals import Signals
 from suite.session.stored import Stored
+from suite.session.times import Expected, known, path_of
 from suite.sglang.errors import ProbeError
 from suite.terminal.progress import Progress
 
@@ -116,6 +120,9 @@ class PerfPlugin:
         """Whether an item failed that is no scenario."""
         self.memory = Memory()
         self.resumption: Resumption | None = None
+        self.deadline: Deadline | None = None
+        self.left_out: list[str] = []
+        """What ``--minutes`` left no time for, by name."""
         self._run: Run | None = None
         self.signals = Signals(end_all_at_once, self.progress.last_words)
 
@@ -170,9 +177,16 @@ class PerfPlugin:
             options=options_of(self.config),
             arms=arms_of(self.settings.target, arms, self.settings.extra_flags),
             items=[item.nodeid for item in self.arranged.scenarios],
+            left_out=self.left_out,
             asked=asked_of(self.arranged.verdicts),
             ratios=ratios_of(self.arranged.verdicts),
         )
+
+    @cached_property
+    def expected(self) -> Expected:
+        """How long things take on this target, as far as former runs tell."""
+        chosen = self.settings
+        return Expected(known(path_of(chosen.results, chosen.target.name)), chosen.target, chosen.sizes)
 
     @cached_property
     def files(self) -> Files:
@@ -203,6 +217,8 @@ class PerfPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
         try:
+            if (begun := self.resumption and self.resumption.begun) and begun.left_out:
+                self.settings.cut_as(begun.plan)
             _ = self.settings
             _ = self.stored  # the gate's settings are checked before anything is launched
         except (ConfigError, GateError) as error:
@@ -220,10 +236,41 @@ class PerfPlugin:
         if left_out:
             told = ", ".join(f"{count} {kind}" for kind, count in left_out.items())
             self.progress.say(f"budget {self.settings.budget} leaves out scenarios: {told} (see --budget)")
-        self.arranged = arrange(kept, self.settings.target, self.settings.sizes, self._decide)
-        items[:] = self.arranged.items
+        if self.resumption is not None:
+            planned = set(self.resumption.begun.items)
+            kept = [item for item in kept if item.nodeid in planned or not is_scenario(item)]
+        self._arrange(kept)
         if self.resumption is not None:
             self._must_be_the_same_run()
+        if self.settings.minutes is not None:
+            self._fit(kept)
+        items[:] = self.arranged.items
+
+    def _arrange(self, items: Sequence[pytest.Item]) -> None:
+        self.arranged = arrange(items, self.settings.target, self.settings.sizes, self._decide)
+
+    def _fit(self, kept: list[pytest.Item]) -> None:
+        """Cut the plan until it fits into ``--minutes``; a run that is taken up again keeps its plan."""
+        chosen, expected = self.settings, self.expected
+        assert chosen.minutes is not None
+        self.deadline = Deadline(chosen.minutes, reserve_s(chosen.minutes, expected.end_s))
+        if self.resumption is not None:
+            return
+        try:
+            cut = fitted(
+                self.arranged.scenarios,
+                chosen.sizes,
+                self.deadline.left_s,
+                lambda items, sizes: price(items, chosen.target, sizes, expected),
+            )
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+        if cut.left_out:
+            self.left_out = cut.left_out
+            self.progress.say(f"--minutes {chosen.minutes:g} leaves out: {', '.join(cut.left_out)}")
+            chosen.cut(cut.sizes)
+            inside = set(cut.items)
+            self._arrange([item for item in kept if item in inside or not is_scenario(item)])
 
     def _must_be_the_same_run(self) -> None:
         assert self.resumption is not None
@@ -248,17 +295,32 @@ class PerfPlugin:
         if not self.arranged.items or session.testsfailed or self.config.option.collectonly:
             return None  # nothing of ours, or something that pytest's own loop has a word for
         if self.config.getoption("--plan"):
-            self.progress.print(planned.of_plan(self.settings, self.arranged))
+            self.progress.print(planned.of_plan(self.settings, self.arranged, self.expected))
             return True
         self._begin()
-        playing = Playing(lambda: self.run, self.memory, self.resumption.done if self.resumption else ())
+        done = self.resumption.done if self.resumption else ()
+        chosen = self.settings
+        prices = price(self.arranged.scenarios, chosen.target, chosen.sizes, self.expected)
+        playing = Playing(lambda: self.run, self.memory, prices, done)
         self.signals.install()
         try:
             self._measure(session, playing)
+        except TimeIsUp as overrun:
+            self._broken_off(session, str(overrun))
         except KeyboardInterrupt as interrupt:
             self._stopped(session, playing, str(interrupt) or "interrupted")
         playing.play(session, self.arranged.verdicts)
         return True
+
+    def _broken_off(self, session: pytest.Session, reason: str) -> None:
+        """``--minutes`` are all but over, and something was still going on: the server goes down, the rest is judged."""
+        run = self.run
+        run.abandon()
+        session._setupstate.teardown_exact(None)
+        run.tell("stopped", reason)
+        run.stopping.ask(reason)
+        run.told.ended = reason
+        self.judge.look()
 
     def _stopped(self, session: pytest.Session, playing: Playing, reason: str) -> NoReturn:
         """Told to stop: the server goes down while what was measured is judged and reported, as far as it goes."""
@@ -282,6 +344,9 @@ class PerfPlugin:
         """Make the run's directory, or open the one that is taken up again, before anything is launched."""
         try:
             run = self.run
+            if self.deadline is not None:
+                run.stopping.deadline = self.deadline
+                self.deadline.watch()
             if self.resumption is not None:
                 done, rest = len(self.resumption.done), len(self.arranged.slots)
                 self.progress.say(f"going on with {run.run_id}: {done} of {rest} launches are complete")
@@ -313,6 +378,8 @@ class PerfPlugin:
                 break
             judgement = self.judge.look(self.run.told.session(up_to=limit))
             measuring, limit = self._more(judgement), judgement.next_launches
+        if self.deadline is not None:
+            self.deadline.measured()
         self.run.told.ended = self.run.stopping.reason or ""
         self.judge.look()
 
@@ -434,6 +501,8 @@ class PerfPlugin:
                 self.stored.attempt("the tables", lambda: self.memory.tables.save(tables))
             self.stored.keep(run, self.judge)
             self.stored.attempt("the Allure report", lambda: self._write_allure(run))
+            if self.deadline is not None:
+                self.deadline.over()
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self._status(run)
         elif exitstatus == pytest.ExitCode.INTERRUPTED:

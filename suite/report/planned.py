@@ -9,13 +9,14 @@ import pytest
 from suite.config import Sizes
 from suite.gate.precision import foreseen
 from suite.session.collection import Arranged, SeriesId, kind_of, series_of, slot_of
-from suite.session.plan import cost, rounds_of_a_pass
+from suite.session.price import Price, price
 from suite.session.settings import Settings
+from suite.session.times import Expected
 from suite.terminal.figures import columns, times
 
 
-def of_plan(settings: Settings, arranged: Arranged) -> list[str]:
-    """What would be launched, in order, and what it costs."""
+def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[str]:
+    """What would be launched, in order, and what it costs: at the first look, and at worst."""
     sizes, target = settings.sizes, settings.target
     measuring = list(
         {
@@ -23,31 +24,39 @@ def of_plan(settings: Settings, arranged: Arranged) -> list[str]:
         }.values()
     )
     passes = [item for item in measuring if kind_of(item) == "acceptance"]
-    rounds = (len(measuring) - len(passes)) * sizes.rounds
-    shares = [
-        rounds_of_a_pass(prompts, sizes.acceptance_clients, sizes.requests)
-        for prompts in (sizes.prompts_of(_context(item)) for item in passes)
-    ]
-    estimate = cost(
-        len(arranged.slots), rounds + sum(shares), target.start_estimate_s, sizes.round_estimate_s
-    )
     lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
     for slot in arranged.slots:
         flags = " ".join(target.arm_flags(target.arm(slot.arm)).merge(settings.extra_flags).shown())
-        lines.append(f"  {slot}: {flags}")
-    lines.append(
-        f"{times(estimate.launches, 'launch', 'launches')} of about {target.start_estimate_s:g} s, "
-        f"{times(rounds, 'round', 'rounds')} of about {sizes.round_estimate_s:g} s, "
-        f"{times(len(passes), 'acceptance pass', 'acceptance passes')}: about {estimate.minutes:.0f} minutes"
-    )
+        lines.append(f"  {slot}, ready after about {expected.start_s(slot.arm):.0f} s: {flags}")
+    source = "measured in former runs" if expected.learned else "estimates of suite.toml"
+    lines.append(f"{_cost(price(arranged.items, target, sizes, expected))} ({source})")
     if sizes.rounds_max is not None and sizes.rounds_max > sizes.rounds:
         lines.append(
             f"up to {sizes.rounds_max} rounds in place of {sizes.rounds}, until a launch's step time or TTFT is known to "
             f"{100 * sizes.precision:g} % (standard error)"
         )
     if sizes.looks > 1:
-        lines.append(f"undecided arms are launched again, up to {sizes.looks * sizes.launches} times each")
+        worst = price(arranged.scenarios, target, sizes, expected)
+        lines.append(
+            f"at worst, if all stays undecided for {sizes.looks} looks: {_cost(worst)}; what is decided before is "
+            "not launched again"
+        )
     return [*lines, *_price(passes, measuring, sizes)]
+
+
+def _cost(price: Price) -> str:
+    return (
+        f"{times(price.launches, 'launch', 'launches')}, {times(price.rounds, 'round', 'rounds')}: "
+        f"about {_minutes(price.seconds)}"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    """A length of time in the unit that suits it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
 
 
 def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], sizes: Sizes) -> list[str]:

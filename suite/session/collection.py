@@ -149,10 +149,11 @@ def arrange(
 
     ``judge`` is called with a verdict item when that runs.
     """
-    others = [item for item in items if not _is_scenario(item)]
-    scenarios = [item for item in items if _is_scenario(item)]
+    others = [item for item in items if not is_scenario(item)]
+    scenarios = [item for item in items if is_scenario(item)]
     for item in scenarios:
-        _note(item, target)
+        if slot_of not in item.stash:
+            _note(item, target)
     order = {slot: place for place, slot in enumerate(alternate(_by_arm(scenarios, list(target.arms))))}
     scenarios.sort(key=lambda item: (order[item.stash[slot_of]], item.get_closest_marker("once") is None))
     now = [item for item in scenarios if item.stash[slot_of].launch <= sizes.launches]
@@ -169,7 +170,8 @@ def _by_arm(scenarios: Iterable[pytest.Item], arms: Sequence[str]) -> list[Slot]
     return sorted(slots, key=lambda slot: (slot.arm in repeated, place.get(slot.arm, len(place))))
 
 
-def _is_scenario(item: pytest.Item) -> bool:
+def is_scenario(item: pytest.Item) -> bool:
+    """Is this an item that is put to a launch of an arm?"""
     callspec = getattr(item, "callspec", None)
     return callspec is not None and {"arm", "launch"} <= set(callspec.params)
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import zlib
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,6 +123,7 @@ class Journal:
             os.close(self._file)
             raise
         self._length = self.before.length
+        self._writer = ThreadPoolExecutor(1, "journal")
         self._torn = False
 
     def _own(self) -> None:
@@ -140,15 +142,19 @@ class Journal:
         """
         line = (b"\n" if self._torn else b"") + line_of(entry)
         try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-            os.fsync(self._file)
+            # in a thread of its own: Ctrl-C may interrupt the waiting for it, but never tears a line
+            self._writer.submit(self._write, line).result()
         except OSError as error:
             self._undo()
             raise WriteFailed(
                 self.path, f"not written ({error.strerror}); free space: what came before is kept"
             ) from None
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        os.fsync(self._file)
         self._length += len(line)
         self._torn = False
 
@@ -165,6 +171,7 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file. Again is harmless."""
+        self._writer.shutdown()
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

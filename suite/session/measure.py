@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
@@ -23,11 +22,11 @@ from suite.load import (
     cache,
     contexts,
     play,
-    workloads,
 )
 from suite.load import Round as LoadRound
 from suite.session import entries
 from suite.session.beforehand import speculation_asked
+from suite.session.asked import Asked, asked_for, asked_of_each, loaded
 from suite.session.collection import SeriesId
 from suite.session.measured import Measured, require_answers, still_warming
 from suite.session.mishaps import mishaps
@@ -38,9 +37,6 @@ from suite.session.served import Served
 from suite.session.steadiness import Steady, windows
 from suite.session.stopping import StoppedEarly
 from suite.terminal.figures import number
-
-PREFIX_CHARS_PER_TOKEN = 4
-"""About what English text takes; a shared prefix need not have an exact length."""
 
 WARM_UP_BATCHES = 6
 TELLING_TOKENS = 64
@@ -60,48 +56,6 @@ class Benchmark(Protocol):
     group: str | None
 
     def pedantic(self, target: Callable[..., Any], **options: Any) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One workload with everything that makes its rounds comparable with others."""
-
-    workload: Workload
-    sampling: Sampling
-    concurrency: int
-    rounds: int
-    prompt_tokens: int | None = None
-    cold: bool = True
-    counts_only: bool = False
-    """Only counts will be looked at: no warm-up, texts are kept as hashes, and what spoils times spoils nothing."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What must be equal. A prompt fitted to a number of tokens goes by that number: its text may differ."""
-        return {
-            "workload": self.workload.name,
-            "workload_hash": None if self.prompt_tokens else self.workload.content_hash,
-            "concurrency": self.concurrency,
-            "requests": self.workload.requests,
-            "max_tokens": self.sampling.max_tokens,
-            "temperature": self.sampling.temperature,
-        }
-
-    @property
-    def key(self) -> str:
-        """By which a launch knows it again: all that makes its rounds what they are."""
-        long = f", {self.prompt_tokens} tokens of prompt" if self.prompt_tokens else ""
-        shared = "" if self.cold else ", shared prefix"
-        return (
-            f"{self.label}{long}{shared}, {self.workload.requests} answers of {self.sampling.max_tokens} tokens, "
-            f"{self.rounds} rounds, {self.workload.content_hash[:8]}"
-        )
-
-    @property
-    def label(self) -> str:
-        heat = f", temperature {self.sampling.temperature:g}" if self.sampling.temperature else ""
-        many = f", {self.workload.requests} prompts once" if self.counts_only else ""
-        return f"{self.workload.name}, {_clients(self.concurrency)}{many}{heat}"
 
 
 class Measure:
@@ -154,22 +108,21 @@ class Measure:
         sizes = self._run.sizes
         length = max_tokens or sizes.max_tokens
         wanted = max(requests or sizes.requests, concurrency)
-        chosen = self._long(context, length, wanted) if context else _loaded(workload)
-        prefix = contexts.text(shared_prefix * PREFIX_CHARS_PER_TOKEN, 0) if shared_prefix else None
-        asked = Asked(
-            workload=chosen.sized(
-                max_tokens=length,
-                requests=wanted,
-                prompt_chars_max=chosen.prompt_chars_max or (None if context else sizes.prompt_chars),
-                shared_prefix=f"{prefix}\n\n" if prefix else None,
-            ),
-            sampling=Sampling(max_tokens=length, temperature=temperature, ignore_eos=True),
-            concurrency=concurrency,
-            rounds=rounds or sizes.rounds,
-            prompt_tokens=context,
-            cold=not shared_prefix,
+        return Measured(
+            self._once(
+                asked_for(
+                    sizes,
+                    self._long(context, length, wanted) if context else workload,
+                    concurrency=concurrency,
+                    context=context,
+                    shared_prefix=shared_prefix,
+                    max_tokens=length,
+                    temperature=temperature,
+                    requests=requests,
+                    rounds=rounds,
+                )
+            )
         )
-        return Measured(self._once(asked))
 
     def each_prompt(
         self, workload: str | Workload = "prose", *, context: int | None = None, temperature: float = 0.0
@@ -184,23 +137,18 @@ class Measure:
         self._must_be_in_effect()
         sizes = self._run.sizes
         wanted = sizes.prompts_of(context)
-        chosen = self._long(context, sizes.max_tokens, wanted) if context else _loaded(workload)
-        prompts = min(wanted, len(chosen.prompts))
         at_once = self._served.info.resolved.get("max_running_requests")
-        clients = min(prompts, sizes.acceptance_clients, at_once if isinstance(at_once, int) else prompts)
-        asked = Asked(
-            workload=chosen.sized(
-                max_tokens=sizes.max_tokens,
-                requests=prompts,
-                prompt_chars_max=chosen.prompt_chars_max or (None if context else sizes.prompt_chars),
-            ),
-            sampling=Sampling(max_tokens=sizes.max_tokens, temperature=temperature, ignore_eos=True),
-            concurrency=clients,
-            rounds=1,
-            prompt_tokens=context,
-            counts_only=True,
+        return Measured(
+            self._once(
+                asked_of_each(
+                    sizes,
+                    self._long(context, sizes.max_tokens, wanted) if context else workload,
+                    context=context,
+                    temperature=temperature,
+                    at_once=at_once if isinstance(at_once, int) else None,
+                )
+            )
         )
-        return Measured(self._once(asked))
 
     def steadily(
         self, workload: str | Workload, *, concurrency: int, seconds: float, max_tokens: int
@@ -209,7 +157,7 @@ class Measure:
         self._must_be_in_effect()
         played = play(
             self._served.endpoint,
-            _loaded(workload).sized(max_tokens=max_tokens, unique_prefix="long run, prompt "),
+            loaded(workload).sized(max_tokens=max_tokens, unique_prefix="long run, prompt "),
             ClosedLoop(concurrency, duration_s=seconds),
             sampling=Sampling(max_tokens=max_tokens, temperature=0.0, ignore_eos=True),
             timeout_s=self._run.target.timeouts.request_s,
@@ -226,7 +174,7 @@ class Measure:
         """Send requests of ``clients`` clients who all hang up after ``after_s`` seconds; how many did."""
         played = play(
             self._served.endpoint,
-            _loaded(workload).sized(requests=clients, max_tokens=4096, unique_prefix="hang-up, prompt "),
+            loaded(workload).sized(requests=clients, max_tokens=4096, unique_prefix="hang-up, prompt "),
             ClosedLoop(clients, clients),
             sampling=Sampling(max_tokens=4096, temperature=0.0, ignore_eos=True),
             timeout_s=after_s,
@@ -337,10 +285,9 @@ class Measure:
     def _rounds(self, asked: Asked, played: Played) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
         target = self._run.target
-        results: list[tuple[LoadRound, float]] = []
+        results: list[LoadRound] = []
 
         def one_round() -> None:
-            began = time.monotonic()
             number_of_round = len(played.rounds) + 1
             label = f"{self._served.slot}: {asked.label}, round {number_of_round} of {asked.rounds}"
             self._served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
@@ -356,15 +303,18 @@ class Measure:
                 limits=ClientLimits(**target.client.model_dump()),
                 progress=lambda progress: self._run.progress.passing(_progress_line(label, progress)),
             )
-            results.append((result, time.monotonic() - began))
+            results.append(result)
+
+        began = [0.0]
 
         def before() -> None:
-            self._run.stopping.check()
+            self._run.stopping.check(time.monotonic() - began[0] if played.rounds else 0.0)
+            began[0] = time.monotonic()
             self.empty_cache()
 
         def after() -> None:
-            result, seconds = results.pop()
-            self._keep(asked, played, result, seconds)
+            result = results.pop()
+            self._keep(asked, played, result, began[0])
             self._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
 
         benchmark = self._benchmark()
@@ -398,12 +348,12 @@ class Measure:
             most,
         )
         if precision.standard_error is not None:
-            self._run.progress.passing(
+            self._run.passing(
                 f"{self._served.slot}: {asked.label}: {name} known to {100 * precision.standard_error:.2f} %"
             )
         return precision.go_on
 
-    def _keep(self, asked: Asked, played: Played, result: LoadRound, seconds: float) -> None:
+    def _keep(self, asked: Asked, played: Played, result: LoadRound, began: float) -> None:
         """A round with its metrics and what is wrong with it, into the journal."""
         resolved = self._served.info.speculation
         faults = metrics.validity(
@@ -425,7 +375,7 @@ class Measure:
                 workload=asked.key,
                 round=len(played.rounds) - 1,
                 of=max(asked.rounds, len(played.rounds)),
-                seconds=seconds,
+                seconds=time.monotonic() - began,
                 sample=sample,
                 question=self._series.question if self._series else "",
             )
@@ -480,14 +430,6 @@ class Measure:
             "sglang": self._served.info.version,
             **{name: value for name, value in medians.items() if value is not None},
         }
-
-
-def _loaded(workload: str | Workload) -> Workload:
-    return workload if isinstance(workload, Workload) else workloads.load(workload)
-
-
-def _clients(concurrency: int) -> str:
-    return "1 client" if concurrency == 1 else f"{concurrency} clients"
 
 
 def _progress_line(label: str, progress: Progress) -> str:

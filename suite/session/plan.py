@@ -34,20 +34,6 @@ def alternate(slots: Iterable[Slot]) -> list[Slot]:
     return order
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a plan will take before it starts: server starts, rounds, and an estimate of the minutes."""
-
-    launches: int
-    rounds: float
-    minutes: float
-
-
-def cost(launches: int, rounds: float, start_s: float, round_s: float) -> Cost:
-    """Estimate a plan from the seconds that one start and one round take."""
-    return Cost(launches, rounds, (launches * start_s + rounds * round_s) / 60)
-
-
 def rounds_of_a_pass(prompts: int, clients: int, requests: int) -> float:
     """How many rounds (of one client and so many requests) last as long as asking many clients each of so many prompts.
 

@@ -14,6 +14,7 @@ from suite.session.collection import slot_of
 from suite.session.entries import Complete, Item
 from suite.session.outcomes import BrokenPromise, Unproven
 from suite.session.plan import Slot
+from suite.session.price import Price
 from suite.session.run import Run
 
 
@@ -44,13 +45,19 @@ class Playing:
     Args:
         run: gives the run, begun when first asked for.
         memory: what scenarios leave for one another.
+        prices: how long items and launches are expected to take.
         done: launches, by arm and number, that an earlier try has finished.
     """
 
     def __init__(
-        self, run: Callable[[], Run], memory: Memory, done: Collection[tuple[str, int]] = ()
+        self,
+        run: Callable[[], Run],
+        memory: Memory,
+        prices: Price,
+        done: Collection[tuple[str, int]] = (),
     ) -> None:
         self._run = run
+        self._prices = prices
         self._memory = memory
         self._done = frozenset(done)
 
@@ -74,6 +81,8 @@ class Playing:
         """Play one item, or tell what it said before; is it settled?"""
         run = self._run()
         stored = run.told.items.get(item.nodeid) if (slot.arm, slot.launch) in self._done else None
+        if stored is None:
+            self._time_for(item, slot)
         reason = run.stopping.reason
         if stored is not None:
             self._memory.restore(stored)
@@ -81,7 +90,7 @@ class Playing:
         elif reason is not None:
             _instead(item, lambda: pytest.skip(f"not measured: {reason}"))
         self._memory.mark()
-        began = time.monotonic()
+        began = time.monotonic() - run.launching_s
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         outcome = item.stash.get(outcome_key, None)
         if stored is not None:
@@ -94,11 +103,22 @@ class Playing:
                 number=slot.launch,
                 outcome=outcome,
                 at=time.time(),
-                seconds=time.monotonic() - began,
+                seconds=time.monotonic() - run.launching_s - began,
                 **self._memory.left(),
             )
         )
         return settles(outcome)
+
+    def _time_for(self, item: pytest.Item, slot: Slot) -> None:
+        """Ask for the end if there is no time for an item and the launch that it needs."""
+        stopping, prices = self._run().stopping, self._prices
+        if stopping.deadline is None:
+            return
+        needed = prices.of_item.get(item.nodeid, 0.0)
+        if not self._run().is_up(slot):
+            needed += prices.of_launch.get(slot, 0.0)
+        if not stopping.deadline.fits(needed):
+            stopping.ask(stopping.deadline.reason)
 
     def _leave(self, slot: Slot, settled: bool) -> None:
         """All items of a launch were played."""

@@ -73,6 +73,10 @@ class Run:
         self.stopping = Stopping()
         self.journal = Journal(self.directory / journal.NAME)
         self.told = fold.told(self.journal.before.entries)
+        self.entries: list[Entry] = []
+        """What this try has noted."""
+        self.launching_s = 0.0
+        """Seconds that this try has spent on bringing servers up and down."""
         self.unwritten: str | None = None
         """Why the journal ends before the run does."""
         env = {name: value.replace("{run}", str(self.directory)) for name, value in target.env.items()}
@@ -112,6 +116,7 @@ class Run:
     def note(self, entry: Entry) -> None:
         """Keep an entry, on disk when this returns; a disk that takes no more ends the run and loses nothing else."""
         fold.take(self.told, entry)
+        self.entries.append(entry)
         if self.unwritten is not None:
             return
         try:
@@ -137,6 +142,18 @@ class Run:
                 self._stop()
                 raise
             return self._served
+        began = time.monotonic()
+        try:
+            return self._another(slot)
+        finally:
+            self.launching_s += time.monotonic() - began
+
+    def is_up(self, slot: Slot) -> bool:
+        """Is the server of this launch up, so that it need not be launched?"""
+        return self._served is not None and self._served.slot == slot
+
+    def _another(self, slot: Slot) -> Served:
+        """Take down what is up, and launch this."""
         self._stop()
         self.tell_waiting()
         if (why := self.losses.given_up(slot.arm)) is not None:

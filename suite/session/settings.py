@@ -38,6 +38,9 @@ class Settings:
         self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
         preconditions.removable(target, self.extra_flags)
         preconditions.prompts(self.sizes.kinds)
+        self.minutes: float | None = option("--minutes")
+        if self.minutes is not None and self.minutes <= 0:
+            raise ConfigError(f"--minutes {self.minutes:g}: must be more than 0")
         self.results = config.rootpath / option("--results")
         preconditions.writable(self.results, "--results")
         self.baselines = config.rootpath / option("--baselines")
@@ -48,7 +51,14 @@ class Settings:
         if self.accepted and not self.record:
             raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
         self.require_baseline: bool = option("--require-baseline")
-        self.plan = Plan(
+        own = config.option
+        self.whole: bool = not own.keyword and own.markexpr in ("", "perf") and not own.aa
+        """Does this run put every question of its budget, not a selection by ``-k`` or another marker?"""
+
+    @property
+    def plan(self) -> Plan:
+        """How much is to be measured, as it is kept with the run."""
+        return Plan(
             budget=self.budget,
             launches=self.sizes.launches,
             rounds=self.sizes.rounds,
@@ -57,9 +67,17 @@ class Settings:
             recording=self.record,
             accepted=self.accepted,
         )
-        own = config.option
-        self.whole: bool = not own.keyword and own.markexpr in ("", "perf") and not own.aa
-        """Does this run put every question of its budget, not a selection by ``-k`` or another marker?"""
+
+    def cut(self, sizes: Sizes) -> None:
+        """Measure no more than this: what ``--minutes`` left of the plan."""
+        self.sizes = sizes
+        self.whole = False
+
+    def cut_as(self, plan: Plan) -> None:
+        """Measure as much as an earlier run that was cut."""
+        looks = len(plan.look_launches)
+        smaller = {"launches": plan.launches, "rounds": plan.rounds, "looks": looks}
+        self.cut(self.sizes.model_copy(update=smaller))
 
 
 def config_path(config: pytest.Config) -> Path:

@@ -21,6 +21,8 @@ from suite.session.judging import Judge
 from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.settings import Settings
+from suite.session.times import learn
+from suite.session.times import path_of as times_of
 from suite.sglang.flags import Flags
 
 
@@ -63,6 +65,8 @@ class Stored:
         if session.series:
             history = History(run.directory.parent / "history", run.target.name)
             self.attempt("the history", lambda: history.append(session))
+        times = times_of(run.directory.parent, run.target.name)
+        self.attempt("how long things took", lambda: learn(times, run.entries))
         self.notes.extend([*run.build.notes, *run.surroundings.notes])
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
