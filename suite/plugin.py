@@ -45,9 +45,10 @@ from suite.session.files import Files
 from suite.session.judging import Judge, wanted_again
 from suite.session.minutes import Deadline, TimeIsUp, fitted, reserve_s
 from suite.session.outcomes import AnotherBuild, as_told, outcome_of
+from suite.session.outlook import Outlook
 from suite.session.plan import alternate
 from suite.session.playing import Playing, outcome_key
-from suite.session.price import price
+from suite.session.price import Price, price
 from suite.session.recording import Played
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
@@ -299,9 +300,8 @@ class PerfPlugin:
             return True
         self._begin()
         done = self.resumption.done if self.resumption else ()
-        chosen = self.settings
-        prices = price(self.arranged.scenarios, chosen.target, chosen.sizes, self.expected)
-        playing = Playing(lambda: self.run, self.memory, prices, done)
+        self.run.outlook = Outlook(self._price(self.arranged.items), self.expected)
+        playing = Playing(lambda: self.run, self.memory, self._price(self.arranged.scenarios), done)
         self.signals.install()
         try:
             self._measure(session, playing)
@@ -311,6 +311,9 @@ class PerfPlugin:
             self._stopped(session, playing, str(interrupt) or "interrupted")
         playing.play(session, self.arranged.verdicts)
         return True
+
+    def _price(self, items: Sequence[pytest.Item]) -> Price:
+        return price(items, self.settings.target, self.settings.sizes, self.expected)
 
     def _broken_off(self, session: pytest.Session, reason: str) -> None:
         """``--minutes`` are all but over, and something was still going on: the server goes down, the rest is judged."""
@@ -391,6 +394,8 @@ class PerfPlugin:
         due = [item for item in self.arranged.later if item.stash[slot_of].launch <= limit]
         wanted = wanted_again(due, judgement.extend)
         self.arranged.later = [item for item in self.arranged.later if item not in wanted]
+        if self.run.outlook is not None:
+            self.run.outlook.add(self._price(wanted))
         order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}
         return sorted(wanted, key=lambda item: order[item.stash[slot_of]])
 
@@ -539,6 +544,7 @@ class PerfPlugin:
         self.signals.restore()
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        self.progress.done()
         for line in self.memory.tables.lines():
             terminalreporter.write_line(line)
         if self._run is None:

@@ -163,9 +163,7 @@ class Measure:
             timeout_s=self._run.target.timeouts.request_s,
             stall_s=self._run.target.timeouts.stall_s,
             limits=ClientLimits(**self._run.target.client.model_dump()),
-            progress=lambda p: self._run.progress.passing(
-                _progress_line(f"{self._served.slot}: long run", p)
-            ),
+            progress=lambda p: self._run.passing(_progress_line(f"{self._served.slot}: long run", p)),
         )
         self._served.check()
         return Steady(played, windows(played, seconds), seconds)
@@ -301,7 +299,7 @@ class Measure:
                 stall_s=target.timeouts.stall_s,
                 keep_text=asked.counts_only and asked.sampling.temperature == 0,
                 limits=ClientLimits(**target.client.model_dump()),
-                progress=lambda progress: self._run.progress.passing(_progress_line(label, progress)),
+                progress=lambda progress: self._run.passing(_progress_line(label, progress)),
             )
             results.append(result)
 
@@ -392,7 +390,7 @@ class Measure:
         if wanted == 0:
             return
         self._served.doing = f"warm-up of {asked.label}"
-        self._run.progress.passing(f"{self._served.slot}: warming up")
+        self._run.passing(f"{self._served.slot}: warming up")
         last: float | None = None
         for batch in range(WARM_UP_BATCHES):
             played = play(

@@ -22,7 +22,7 @@ from suite.session.price import Price
 SIGNAL = signal.SIGUSR2
 FEWEST_ROUNDS = 3
 """Rounds are not cut below this: what is left would say little of how they scatter."""
-WORTH = (
+CORE = (
     "activation",
     "canary",
     "acceptance",
@@ -32,13 +32,8 @@ WORTH = (
     "lossless",
     "log",
     "configuration",
-    "spellings",
-    "startup",
-    "steptime",
-    "steadiness",
-    "depth",
-    "backends",
 )
+WORTH = (*CORE, "spellings", "startup", "steptime", "steadiness", "depth", "backends")
 """Kinds of scenario, what is given up last first."""
 
 
@@ -109,7 +104,9 @@ def _next_to_go(
     worth = _worth(kept)
     alone = [[name] for name in worth]
     together = [_with(name, kept, whole) for name in worth]
-    for gone in sorted([*alone, *together], key=lambda names: -min(worth[name] for name in names)):
+    for gone in sorted(
+        [*alone, *together], key=lambda names: min(worth[name] for name in names), reverse=True
+    ):
         rest = [item for item in kept if _name(item) not in gone]
         if rest and price(rest, sizes).seconds < whole.seconds:
             return gone
@@ -157,10 +154,23 @@ def _named(items: Sequence[pytest.Item]) -> list[str]:
     return list(dict.fromkeys(_name(item) for item in items))
 
 
-def _worth(items: Sequence[pytest.Item]) -> dict[str, int]:
-    """By question the place of its kind in :data:`WORTH`; those that are put last come first."""
+def _worth(items: Sequence[pytest.Item]) -> dict[str, tuple[int, int]]:
+    """By question how soon it is given up (higher: sooner); those that are put last come first.
+
+    Whole kinds that are not the core of a gate go first, then all but the first size of each scenario, so that what
+    little is left still asks a bit of everything.
+    """
     place = {kind: number for number, kind in enumerate(WORTH)}
-    return {_name(item): place.get(kind_of(item) or "", len(WORTH)) for item in reversed(items)}
+    first: dict[str, str] = {}
+    for item in items:
+        first.setdefault(_name(item).partition("[")[0], _name(item))
+    worth = {}
+    for item in reversed(items):
+        name = _name(item)
+        rank = place.get(kind_of(item) or "", len(WORTH))
+        sooner = 2 if rank >= len(CORE) else int(first[name.partition("[")[0]] != name)
+        worth[name] = (sooner, rank)
+    return worth
 
 
 def reserve_s(minutes: float, end_s: float) -> float:

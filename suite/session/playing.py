@@ -85,6 +85,8 @@ class Playing:
             self._time_for(item, slot)
         reason = run.stopping.reason
         if stored is not None:
+            if run.outlook is not None:
+                run.outlook.told_again(slot)
             self._memory.restore(stored)
             _instead(item, lambda: _say_again(stored))
         elif reason is not None:
@@ -92,6 +94,8 @@ class Playing:
         self._memory.mark()
         began = time.monotonic() - run.launching_s
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if run.outlook is not None:
+            run.outlook.item_over(item.nodeid)
         outcome = item.stash.get(outcome_key, None)
         if stored is not None:
             return True

@@ -22,10 +22,11 @@ from suite.servers.runtimes import Runtime, runtime_of
 from suite.session import fold, journal
 from suite.session.build import Build
 from suite.session.disk import ResultsDisk
-from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready
+from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready, Round
 from suite.session.journal import Journal
 from suite.session.losses import Losses
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
+from suite.session.outlook import Outlook
 from suite.session.plan import Slot
 from suite.session.served import Served
 from suite.session.stopping import Stopping
@@ -77,12 +78,15 @@ class Run:
         """What this try has noted."""
         self.launching_s = 0.0
         """Seconds that this try has spent on bringing servers up and down."""
+        self.outlook: Outlook | None = None
+        self._launching: tuple[Slot, float] | None = None
+        """What is being launched, and since when."""
         self.unwritten: str | None = None
         """Why the journal ends before the run does."""
         env = {name: value.replace("{run}", str(self.directory)) for name, value in target.env.items()}
         self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}, "env": env})
         self._launcher = launcher_for(
-            suite, self.target, log_dir=self.directory / "logs", say=progress.passing, tell=self.tell
+            suite, self.target, log_dir=self.directory / "logs", say=self.passing, tell=self.tell
         )
         # logs are named by the number of their launch: those of earlier tries stay
         self._launcher.launches = max(self.told.launches, default=0)
@@ -113,10 +117,20 @@ class Run:
     def run_id(self) -> str:
         return self.directory.name
 
+    def passing(self, text: str) -> None:
+        """Say what goes on now, how far the run has come, and how long it will still take."""
+        outlook = self.outlook
+        if outlook is not None and self._launching is not None:
+            slot, begun = self._launching
+            text = f"{text}, {outlook.of_launch(slot.arm, time.monotonic() - begun)}"
+        self.progress.passing(f"{text}; {outlook}" if outlook is not None else text)
+
     def note(self, entry: Entry) -> None:
         """Keep an entry, on disk when this returns; a disk that takes no more ends the run and loses nothing else."""
         fold.take(self.told, entry)
         self.entries.append(entry)
+        if self.outlook is not None and isinstance(entry, Round):
+            self.outlook.round_played()
         if self.unwritten is not None:
             return
         try:
@@ -192,10 +206,16 @@ class Run:
             self._open.enter_context(self._launcher)
             self._entered = True
         arm = self.target.arm(slot.arm)
-        self.progress.passing(f"launching {slot}")
         begun = time.monotonic()
+        self._launching = (slot, begun)
+        if self.outlook is not None:
+            self.outlook.launching(slot)
+        self.passing(f"launching {slot}")
         self.surroundings.before_launch()
-        server = self._launcher.start(arm)
+        try:
+            server = self._launcher.start(arm)
+        finally:
+            self._launching = None
         served = Served(self.target, arm, slot, server, number)
         try:
             ready = time.monotonic() - begun
@@ -224,7 +244,7 @@ class Run:
 
     def _stop(self) -> None:
         if self._served is not None:
-            self.progress.passing(f"ending {self._served.slot}")
+            self.passing(f"ending {self._served.slot}")
             served, self._served = self._served, None
             began = time.monotonic()
             served.server.stop()

@@ -1,0 +1,76 @@
+"""How far a run has come and how long it will still take, by what was planned and what things took before."""
+
+from __future__ import annotations
+
+from suite.session.plan import Slot
+from suite.session.price import Price
+from suite.session.times import Expected
+from suite.terminal.progress import clock
+
+
+class Outlook:
+    """Counts what is done of a plan; what only later looks ask for is added when they ask.
+
+    Args:
+        price: of what is planned.
+        expected: how long things take.
+    """
+
+    def __init__(self, price: Price, expected: Expected) -> None:
+        self._expected = expected
+        self._items = dict(price.of_item)
+        self._launches = dict(price.of_launch)
+        self._planned = price
+        self._rounds = 0
+        self._launched = 0
+        self._more = 0
+
+    def add(self, price: Price) -> None:
+        """More was planned: what a further look asks for."""
+        self._items |= price.of_item
+        self._launches |= price.of_launch
+        self._planned = Price(
+            self._planned.launches + price.launches, self._planned.rounds + price.rounds, {}, {}
+        )
+
+    def launching(self, slot: Slot) -> None:
+        """A launch begins."""
+        self._launched += 1
+        self._launches.pop(slot, None)
+
+    def told_again(self, slot: Slot) -> None:
+        """A launch of an earlier try need not be made again."""
+        if self._launches.pop(slot, None) is not None:
+            self._launched += 1
+
+    def round_played(self) -> None:
+        """A round is over."""
+        self._rounds += 1
+
+    def item_over(self, item: str) -> None:
+        """An item is over, however it ended."""
+        self._items.pop(item, None)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that what is left will take."""
+        return sum(self._items.values()) + sum(self._launches.values())
+
+    def of_launch(self, arm: str, seconds: float) -> str:
+        """How long a launch has taken, and will."""
+        return f"{clock(seconds)} of about {clock(self._expected.start_s(arm))}"
+
+    def __str__(self) -> str:
+        launches = max(self._planned.launches, self._launched)
+        rounds = max(self._planned.rounds, self._rounds)
+        return (
+            f"launch {self._launched} of {launches}, {self._rounds} of {rounds} rounds done, "
+            f"about {_left(self.left_s)} left"
+        )
+
+
+def _left(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

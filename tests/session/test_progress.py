@@ -1,0 +1,143 @@
+"""What is said while a run goes on: a line that lives on a terminal, a line now and then elsewhere, nothing with -q."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from suite.config import Sizes, Target
+from suite.session.outlook import Outlook
+from suite.session.plan import Slot
+from suite.session.price import Price
+from suite.session.times import Expected, Times
+from suite.terminal import progress as module
+from suite.terminal.progress import Progress, clock
+
+
+class Config:
+    """As much of pytest's configuration as progress asks for."""
+
+    def __init__(self, verbosity: int = 0) -> None:
+        self._verbosity = verbosity
+        self.pluginmanager = self
+
+    def get_verbosity(self) -> int:
+        return self._verbosity
+
+    def getplugin(self, name: str) -> None:
+        return None
+
+
+@pytest.fixture
+def pipe():
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+
+    def said() -> str:
+        try:
+            return os.read(read, 65536).decode()
+        except BlockingIOError:
+            return ""
+
+    yield write, said
+    os.close(read)
+    os.close(write)
+
+
+def test_on_a_terminal_the_line_lives(pipe, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    monkeypatch.setattr(module, "STILL_S", 0.0)
+    out, said = pipe
+    progress = Progress(Config(), out, terminal=True)
+    progress.passing("launching mtp-on ... loading weights")
+    time.sleep(0.3)
+    told = said()
+    assert told.count("\r") >= 3
+    assert "\n" not in told
+    assert "loading weights (0:00)" in told
+    progress.passing("x")
+    assert f"\rx (0:00){' ' * 33}" in said(), "what was longer before is overwritten"
+    progress.done()
+    time.sleep(0.1)
+    said()
+    time.sleep(0.2)
+    assert said() == ""
+
+
+def test_a_remark_is_no_wider_than_the_terminal(pipe, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    out, said = pipe
+    progress = Progress(Config(), out, terminal=True)
+    progress.passing("word " * 40)
+    progress.done()
+    assert len(said().split("\r")[1]) == 39
+
+
+def test_elsewhere_a_line_now_and_then(pipe, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.01)
+    out, said = pipe
+    progress = Progress(Config(), out, terminal=False)
+    for number in range(50):
+        progress.passing(f"round {number}")
+    assert said() == ""
+    monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.2)
+    time.sleep(0.5)
+    lines = said().splitlines()
+    assert lines
+    assert all(line.startswith("round 49") for line in lines)
+    assert len(lines) <= 3
+    assert "\r" not in "".join(lines)
+    progress.done()
+
+
+def test_quiet_is_quiet(pipe, monkeypatch):
+    monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
+    out, said = pipe
+    for terminal in (True, False):
+        progress = Progress(Config(-1), out, terminal=terminal)
+        progress.passing("anything")
+        progress.say("anything else")
+    assert said() == ""
+
+
+def test_secrets_and_control_characters_do_not_pass(pipe):
+    out, said = pipe
+    progress = Progress(Config(), out, terminal=True)
+    progress.passing("\x1b[2J Authorization: Bearer abcdefghijklmnop")
+    progress.done()
+    told = said()
+    assert "\x1b" not in told
+    assert "abcdefghijklmnop" not in told
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0, "0:00"), (65.9, "1:05"), (3600 + 245, "1:04:05")])
+def test_a_length_of_time(seconds, shown):
+    assert clock(seconds) == shown
+
+
+def outlook() -> Outlook:
+    slots = [Slot("off", 1), Slot("on", 1)]
+    price = Price(2, 10, {f"{slot}": 120.0 for slot in slots}, dict.fromkeys(slots, 1200.0))
+    return Outlook(price, Expected(Times(), Target(name="t", model="m", start_estimate_s=1170.0), Sizes()))
+
+
+def test_how_far_and_how_long_still():
+    now = outlook()
+    now.launching(Slot("off", 1))
+    assert str(now) == "launch 1 of 2, 0 of 10 rounds done, about 24 min left"
+    assert now.of_launch("off", 252.0) == "4:12 of about 19:30"
+    now.round_played()
+    now.item_over(str(Slot("off", 1)))
+    assert str(now) == "launch 1 of 2, 1 of 10 rounds done, about 22 min left"
+    now.told_again(Slot("on", 1))
+    assert str(now) == "launch 2 of 2, 1 of 10 rounds done, about 2 min left"
+
+
+def test_a_further_look_is_added():
+    now = outlook()
+    more = Slot("on", 2)
+    now.add(Price(1, 5, {"again": 6000.0}, {more: 1200.0}))
+    now.launching(Slot("off", 1))
+    assert str(now) == "launch 1 of 3, 0 of 15 rounds done, about 2 h 24 min left"
