@@ -506,12 +506,12 @@ class PerfPlugin:
                 self.stored.attempt("the tables", lambda: self.memory.tables.save(tables))
             self.stored.keep(run, self.judge)
             self.stored.attempt("the Allure report", lambda: self._write_allure(run))
-            if self.deadline is not None:
-                self.deadline.over()
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self._status(run)
         elif exitstatus == pytest.ExitCode.INTERRUPTED:
             session.exitstatus = self._status_when_stopped(run)
+        if self.deadline is not None:
+            self.deadline.status = int(session.exitstatus)
 
     def _status(self, run: Run) -> int:
         """The judgement's, unless something beside the scenarios failed."""
@@ -542,6 +542,8 @@ class PerfPlugin:
 
     def pytest_unconfigure(self) -> None:
         self.signals.restore()
+        if self.deadline is not None:
+            self.deadline.over()
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         self.progress.done()

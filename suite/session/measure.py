@@ -25,8 +25,8 @@ from suite.load import (
 )
 from suite.load import Round as LoadRound
 from suite.session import entries
-from suite.session.beforehand import speculation_asked
 from suite.session.asked import Asked, asked_for, asked_of_each, loaded
+from suite.session.beforehand import speculation_asked
 from suite.session.collection import SeriesId
 from suite.session.measured import Measured, require_answers, still_warming
 from suite.session.mishaps import mishaps

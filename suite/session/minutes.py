@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -175,7 +175,7 @@ def _worth(items: Sequence[pytest.Item]) -> dict[str, tuple[int, int]]:
 
 def reserve_s(minutes: float, end_s: float) -> float:
     """Seconds to keep for ending the server (twice what that takes), judging and writing."""
-    return 2 * end_s + min(60.0, max(4.0, 0.05 * minutes * 60))
+    return 2 * end_s + min(60.0, max(6.0, 0.1 * minutes * 60))
 
 
 class Deadline:
@@ -191,6 +191,8 @@ class Deadline:
         begun_s = time.time() - psutil.Process().create_time()
         self._strikes = time.monotonic() - begun_s + minutes * 60
         self.reserve_s = reserve_s
+        self.status: int | None = None
+        """The exit status, once the verdict is written: what is left to do after it is no loss."""
         self._timers: list[threading.Timer] = []
 
     @property
@@ -232,15 +234,17 @@ class Deadline:
 
     def _strike(self) -> None:
         """Even the ending took too long. Servers end with this process; the journal has all that was measured."""
-        os.write(
-            sys.__stderr__.fileno() if sys.__stderr__ else 2,
-            f"\n--minutes {self.minutes:g} are over, and the run was not: ended; what it measured is in its journal "
-            "(python -m suite judge RUN)\n".encode(),
-        )
-        os._exit(UNDECIDED)
+        if self.status is None:
+            told = (
+                f"\n--minutes {self.minutes:g} are over, and the run was not: ended; what it measured is in its "
+                "journal (python -m suite judge RUN)\n"
+            )
+            with contextlib.suppress(OSError):
+                os.write(2, told.encode())
+        os._exit(UNDECIDED if self.status is None else self.status)
 
     def over(self) -> None:
-        """All is done in time."""
+        """The process is about to end in time."""
         self.measured()
         for timer in self._timers:
             timer.cancel()

@@ -16,7 +16,7 @@ from suite.session.recording import Played
 def _more(steps: list[float], sizes: Sizes, metrics: tuple[str, ...] = ("tpot_s",), **asked: object) -> bool:
     """Whether a measurement whose rounds had these step times (and a TTFT that is all over the place) goes on."""
     said: list[str] = []
-    run = SimpleNamespace(sizes=sizes, progress=SimpleNamespace(passing=said.append))
+    run = SimpleNamespace(sizes=sizes, passing=said.append)
     values = [{"step_s": Value(s, "s"), "ttft_s": Value(s * (1 + n % 2), "s")} for n, s in enumerate(steps)]
     measure = Measure.__new__(Measure)
     measure._run = run  # type: ignore[assignment]
