@@ -44,8 +44,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add("--server-url", metavar="URL", help="measure a server that is already running; nothing is launched")
     add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
-    add("--launches", metavar="N", type=_whole, help="launches an arm, instead of the budget's")
-    add("--rounds", metavar="N", type=_whole, help="rounds a launch, instead of the budget's")
+    add("--launches", metavar="N", type=_whole, help="launches per arm, instead of the budget's")
+    add("--rounds", metavar="N", type=_whole, help="rounds per launch, instead of the budget's")
     add("--concurrency", metavar="N,N,...", help="clients at a time, instead of the budget's: 1,4,8")
     add(
         "--flag",

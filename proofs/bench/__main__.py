@@ -192,9 +192,7 @@ def memory_promise() -> tuple[bool, str]:
     _say("memory over a million chunks")
     growth = memory.growth_per_chunk()
     _say("")
-    text = (
-        f"a million chunks: peak memory grows by at most 64 bytes a chunk (16 are the timeline): {growth:.0f}"
-    )
+    text = f"a million chunks: peak memory grows by at most 64 bytes per chunk (16 are the timeline): {growth:.0f}"
     return growth <= 64, text
 
 

@@ -59,7 +59,7 @@ class Campaigns:
     new: Array
 
     def launch_values(self) -> tuple[Array, Array]:
-        """As the gate sees them: one robust value a launch."""
+        """As the gate sees them: one robust value per launch."""
         return trimmed_mean(self.base), trimmed_mean(self.new)
 
     def shifted(self, effect: Array | float) -> Campaigns:
@@ -123,7 +123,7 @@ def _derive(rounds: Array, layout: Layout, rng: np.random.Generator) -> Array:
 
 
 def _acceptance(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """-ln of 1 + correct drafts / verify steps: eight requests a round, 80 steps each, three drafts a step.
+    """-ln of 1 + correct drafts / verify steps: eight requests per round, 80 steps each, three drafts per step.
 
     A draft counts only if those before it did: 0 to 3 correct ones with chance 0.8 each.
     """

@@ -22,7 +22,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Per campaign and metric (N, G); `launches` (N,): how many launches an arm were spent."""
+    """Per campaign and metric (N, G); `launches` (N,): launches spent per arm."""
 
     regression: Flags
     passed: Flags

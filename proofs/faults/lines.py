@@ -253,7 +253,7 @@ LINES: tuple[Line, ...] = (
     ),
     Line(
         "acceptance-episodes=1/2@24",
-        (Says("speed_holds", BROKEN, r"acceptance falls in episodes: 1\.\d\d tokens a step", "mtp-on"),),
+        (Says("speed_holds", BROKEN, r"acceptance falls in episodes: 1\.\d\d tokens per step", "mtp-on"),),
         kinds=("activation", "steadiness"),
         keyword="not full_cache and not hang_up",
         sentence=r"episodes",

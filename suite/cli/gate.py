@@ -70,7 +70,7 @@ def _add_baseline(subparsers: Subparsers) -> None:
     one.add_argument("a", metavar="A", help="the run id of a recorded session, or a run's directory")
     one.add_argument("b", metavar="B")
     one = _command(actions, "import", run_import, f"a run from result files of {', '.join(FORMATS)}")
-    one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="one file a launch")
+    one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="one file per launch")
     one.add_argument("--arm", required=True, help="the arm these results are of")
     one.add_argument("--run-id", help="default: made of the first file's name")
     one.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")

@@ -66,7 +66,7 @@ def add_parser(subparsers: Any) -> None:
     add("--transport", choices=("auto", "stamping", "public"), default="auto", help="how bytes arrive")
     add("--workload", default="code", help=_WORKLOAD_HELP)
     add("--concurrency", type=_at_least_1, help="closed loop with this many clients (default 1)")
-    add("--rate", type=_above_0, metavar="PER_S", help="open loop at this many requests a second")
+    add("--rate", type=_above_0, metavar="PER_S", help="open loop at this many requests per second")
     add("--arrivals", choices=("poisson", "constant", "burst"), default="poisson")
     add("--burst", type=_at_least_1, default=8, help="requests in a burst, with --arrivals burst")
     add(
@@ -82,7 +82,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="1,2,4",
         help="a round at each concurrency, or each rate with --rate",
     )
-    add("--requests", type=_at_least_1, help="requests a round (default: four a client)")
+    add("--requests", type=_at_least_1, help="requests per round (default: four per client)")
     add("--duration", type=_above_0, metavar="S", help="start requests for this long instead")
     add("--warm-up", default="1", metavar="N|steady", help="requests before the measurement (default 1)")
     add("--max-tokens", type=_at_least_1, default=256)

@@ -1,6 +1,6 @@
 """A run and its baseline as changes: centred on the baseline's level, with what the controls moved by beside it.
 
-Shapes: N runs, S baseline sessions, B launches a session, L new launches, G columns of a layout. Values are
+Shapes: N runs, S baseline sessions, B launches per session, L new launches, G columns of a layout. Values are
 y = +/- ln(value), signed so that larger is worse; NaN is "not measured".
 """
 

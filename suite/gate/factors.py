@@ -1,6 +1,6 @@
 """Which factor moved: the time of a step, accepted drafts, or prefill; and by the pattern of sizes, where.
 
-tokens/s = tokens a step / seconds a step, so a slower decode is one of the two, or it is a later first token.
+tokens/s = tokens per step / seconds per step, so a slower decode is one of the two, or it is a later first token.
 """
 
 from __future__ import annotations

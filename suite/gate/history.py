@@ -1,6 +1,6 @@
 """Every run's medians in a row: steps and slow losses that no single comparison shows.
 
-`<root>/<target>.jsonl` holds one line a run and is only ever appended to.
+`<root>/<target>.jsonl` holds one line per run and is only ever appended to.
 """
 
 from __future__ import annotations

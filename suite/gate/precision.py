@@ -72,7 +72,7 @@ def prompts_for(goal: float, tokens: int, tests: int = 1, *, margin: float = MAR
 def rounds_wanted(values: Sequence[float | None], goal: float, most: int) -> Precision:
     """Whether the rounds of a launch go on, so that its value has a standard error of `goal` (relative, 0.003 = 0.3 %).
 
-    values: one metric, one value a round, so far; a round without one counts as played. most: rounds the budget allows.
+    values: one metric, one value per round, so far; a round without one counts as played. most: rounds the budget allows.
     The spread of few rounds is itself uncertain, so it is taken at its upper one-sided 80 % limit (chi-square).
     """
     played = len(values)

@@ -1,7 +1,7 @@
 """What a run measured: sessions of series of metrics, by launch and round, with identity and subject.
 
 A *question* (a scenario with its parameters) put to an *arm* gives a *series*. A series holds launches, a
-launch holds for each metric one value a round. All values are in SI units (seconds, tokens, tokens/s).
+launch holds for each metric one value per round. All values are in SI units (seconds, tokens, tokens/s).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Key(NamedTuple):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Counts behind a ratio metric in one round, one entry a request (so that requests can be clusters).
+    """Counts behind a ratio metric in one round, one entry per request (so that requests can be clusters).
 
     For acceptance length: `numerator` = correct drafts, `denominator` = verify steps.
     """
@@ -173,7 +173,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How much was to be measured. `look_launches`: launches an arm after which the run is judged, ascending.
+    """How much was to be measured. `look_launches`: launches per arm after which the run is judged, ascending.
 
     The error rate is spent over these looks, so they belong to the record: judging again must spend it alike.
     require_baseline: a figure without a baseline is an error; recording: the run was made to be recorded, so what it

@@ -84,7 +84,7 @@ class Known:
         )
 
     def with_rounds(self, rounds: int) -> Known:
-        """The same with so many rounds a launch, here and in the baseline's later sessions."""
+        """The same with so many rounds per launch, here and in the baseline's later sessions."""
         less = self.round_noise * (1 - self.rounds / rounds)
         return replace(self, rounds=rounds, within=max(self.within - less, 0.0))
 

@@ -1,4 +1,4 @@
-"""From rounds to the one value a launch is judged by, and whether a launch may be judged at all."""
+"""From rounds to the one value that a launch is judged by, and whether a launch may be judged at all."""
 
 from __future__ import annotations
 

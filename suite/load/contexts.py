@@ -1,4 +1,4 @@
-"""Long contexts of a chosen token length: documents made from parts, one a prompt, counted by the server, not guessed."""
+"""Long contexts of a chosen token length: documents made from parts, one per prompt, counted by the server, not guessed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from suite.metrics.formulas import Formula
 Better: TypeAlias = Literal["higher", "lower", "neutral"]
 Kind: TypeAlias = Literal["decode", "latency", "count", "ratio", "tail"]
 """What moves a metric. `decode` and `latency` follow the speed of the machine of that day, so the other arms of
-the same session tell that speed; `count` (tokens a step, cache hits) and `ratio` (of two arms of one session)
+the same session tell that speed; `count` (tokens per step, cache hits) and `ratio` (of two arms of one session)
 do not; a `tail` follows it too loosely to be told by that of others."""
 
 MARGIN = 0.02

@@ -62,7 +62,7 @@ def validity(
     if draft_tokens is not None and told.requests and told.proposed_drafts != expected:
         evidence = (
             f"{told.proposed_drafts} drafts proposed in {told.verify_steps} verify steps, but {draft_tokens} draft "
-            f"tokens a step propose {draft_tokens - 1} each: {expected}"
+            f"tokens per step propose {draft_tokens - 1} each: {expected}"
         )
         found.append(Invalid("acceptance_identity", evidence))
     return found

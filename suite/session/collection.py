@@ -1,4 +1,4 @@
-"""From scenario functions to pytest items: one a launch, in launch order, and a verdict item for each series."""
+"""From scenario functions to pytest items: one per launch, in launch order, and a verdict item for each series."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FADE = 0.10
 SLICE_S, SLICE_STEPS = 0.25, 100
 """A slice is at least this long, and holds at least so many arrivals: the mean of a hundred steps is known to 4 %."""
 EPISODE = 0.25
-"""A slice whose tokens a step fall short of the run's usual level by more than this is part of an episode."""
+"""A slice whose tokens per step fall short of the run's usual level by more than this is part of an episode."""
 SHOWN_EPISODES = 4
 CUT_ANEW = 0.1
 """Share by which arrivals may outnumber verify steps, or fall short of them, for each to be one."""
@@ -132,7 +132,7 @@ def slices(round_: Round, duration_s: float) -> list[Slice]:
 
 
 def episodes(found: Sequence[Slice]) -> str | None:
-    """Stretches in which fewer tokens a step came than usual, with their times; ``None`` if there is none.
+    """Stretches in which fewer tokens per step came than usual, with their times; ``None`` if there is none.
 
     The usual level is the upper quartile of the slices, so that episodes that take half of the time do not set it.
     """
@@ -155,7 +155,7 @@ def episodes(found: Sequence[Slice]) -> str | None:
     worst = min(s.per_step for s in low)
     lasted = sum(s.end_s - s.start_s for s in low)
     return (
-        f"acceptance falls in episodes: {worst:.2f} tokens a step, {usual:.2f} as a rule, for {lasted:.1f} s of "
+        f"acceptance falls in episodes: {worst:.2f} tokens per step, {usual:.2f} as a rule, for {lasted:.1f} s of "
         f"{found[-1].end_s - found[0].start_s:.1f} s ({times}{more})"
     )
 

@@ -61,7 +61,7 @@ class Odd:
 
 
 def reported(number: int, steps: int, tokens: int) -> dict[str, Any]:
-    """What a present-day release reports of an answer of ``tokens`` in ``steps``, at three tokens a step."""
+    """What a present-day release reports of an answer of ``tokens`` in ``steps``, at three tokens per step."""
     return {
         "spec_verify_ct": steps,
         "spec_num_correct_drafts": 2 * steps,

@@ -1,4 +1,4 @@
-"""One server an arm, started when it is first asked and asked everything once; all end together."""
+"""One server per arm, started when it is first asked and asked everything once; all end together."""
 
 from __future__ import annotations
 

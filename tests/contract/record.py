@@ -1,4 +1,4 @@
-"""Records the shapes of real SGLang's answers, one JSON file an arm: what the simulator is held to.
+"""Records the shapes of real SGLang's answers, one JSON file per arm: what the simulator is held to.
 
     python -m tests.contract.record [--version 0.5.23]
 

@@ -66,7 +66,7 @@ def spoken(url: str, prompt: str) -> tuple[str, dict[str, int]]:
 
 
 def test_mtp_changes_the_steps_and_not_the_answer(sglang: Arms) -> None:
-    """The checkpoint's own promise, on real verification: lossless, and about three tokens a step."""
+    """The checkpoint's own promise, on real verification: lossless, and about three tokens per step."""
     correct = steps = 0
     for prompt in ("abc", "Write a function that adds.", "Tell me of the sea."):
         text_off, details_off = spoken(sglang.url("off"), prompt)

@@ -72,7 +72,7 @@ class Ran:
 
     @property
     def logs(self) -> list[Path]:
-        """Server logs, one a launch."""
+        """Server logs, one per launch."""
         return sorted(self.results.glob("*/logs/*.log"))
 
     def first_line_of(self, item: str) -> str:

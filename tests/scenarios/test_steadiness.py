@@ -90,7 +90,7 @@ def test_a_late_client_proves_nothing_about_the_server():
 
 
 def _streams(per_step, clients=8, seconds=8.0, step_s=0.01, seed=1) -> Round:
-    """``clients`` streams for the whole time; ``per_step(t)`` is the mean number of tokens a step yields at t."""
+    """``clients`` streams for the whole time; ``per_step(t)`` is the mean number of tokens that a step yields at t."""
     draw = np.random.default_rng(seed)
     made = []
     for _ in range(clients):
@@ -144,7 +144,7 @@ def test_episodes_are_told_with_their_times_however_much_of_the_run_they_take(de
     told = episodes(slices(_streams(lambda t: 1.0 if dead(t) else 3.2), 8.0))
     assert told is not None
     assert times in told
-    assert "1.00 tokens a step" in told
+    assert "1.00 tokens per step" in told
 
 
 def test_an_episode_breaks_the_promise_although_every_window_averages_it_away():

@@ -49,7 +49,7 @@ def machine(
     radix: bool = True,
     warm: bool = True,
 ) -> Scheduler:
-    """A scheduler on a modelled machine; `steps` drafts a step, None without speculation."""
+    """A scheduler on a modelled machine; `steps` drafts per step, None without speculation."""
     speculation = Speculation(steps) if steps is not None else None
     hardware = Hardware(profiles.load(profile), speculation, odd or Behaviour())
     limits = limits or Limits(running=64, kv_tokens=200_000, chunk_tokens=8192)

@@ -1,4 +1,4 @@
-"""Result files that people already have, read as a run of this suite: one file a launch, one entry a round."""
+"""Result files that people already have, read as a run of this suite: one file per launch, one entry per round."""
 
 from suite.gate.imports.reading import FORMATS, Imported, read_results
 

@@ -82,7 +82,7 @@ class ServerInfo:
 
     ``resolved`` are the settings in force, flattened (``cuda_graph_config.decode.max_bs``); where the
     scheduler's own state (``internal_states[0]``) has another value than the front end, the scheduler's
-    is in ``resolved``. ``states`` are the schedulers' states, one a data-parallel rank. Secrets are masked.
+    is in ``resolved``. ``states`` are the schedulers' states, one per data-parallel rank. Secrets are masked.
     """
 
     url: str

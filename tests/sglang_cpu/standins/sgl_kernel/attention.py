@@ -102,7 +102,7 @@ def extend_attention_cpu(
     tree_mask: Tensor | None = None,
     is_causal: bool = True,
 ) -> None:
-    """Several new tokens a request (prefill, and the verify pass); their keys are in the buffers already.
+    """Several new tokens per request (prefill, and the verify pass); their keys are in the buffers already.
 
     `tree_mask`, if given, is one [new, new] mask a request, one after the other: which drafts see which.
     """
