@@ -15,6 +15,8 @@ default_target = "here"
 [budgets.quick]
 max_tokens = 32
 requests = 2
+acceptance_prompts = 12
+acceptance_context_tokens = 8192
 rounds = 2
 warmup_requests = 1
 launches = 1

@@ -16,6 +16,8 @@ flags = { speculative-algorithm = "NEXTN" }
 max_tokens = 48
 requests = 4
 warmup_requests = 0
+acceptance_prompts = 12
+acceptance_context_tokens = 8192
 lossless_prompts = 2
 canary_questions = 4
 scenarios = ["activation", "decode", "acceptance", "lossless", "canary"]

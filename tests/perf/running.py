@@ -32,6 +32,8 @@ flags = {{ speculative-algorithm = "NEXTN" }}
 max_tokens = 48
 requests = 2
 warmup_requests = 1
+acceptance_prompts = 12
+acceptance_context_tokens = 8192
 scenarios = ["activation", "decode", "acceptance"]
 [targets.here]
 model = "{model}"
