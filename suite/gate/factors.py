@@ -6,7 +6,7 @@ tokens/s = tokens per step / seconds per step, so a slower decode is one of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from suite.gate.records import Key, Session
@@ -59,9 +59,16 @@ def _step_or_acceptance(verdict: Verdict, judged: Judgement) -> str | None:
     return f"neither steps nor acceptance moved enough to explain it: {figures}"
 
 
-def machine(judged: Judgement, left: dict[Key, Verdict]) -> list[Cause]:
-    """Every figure of speed of every arm worse, surely and alike: then no arm and no factor is the cause."""
-    speed = [v for v in judged.verdicts.values() if _compared(v) and METRICS[v.metric].kind in SPEED]
+def machine(judged: Judgement, left: dict[Key, Verdict], explained: Collection[str]) -> list[Cause]:
+    """Every figure of speed of every arm worse, surely and alike: then no arm and no factor is the cause.
+
+    explained: arms that broke a promise which tells why they are slow; they say nothing of the machine.
+    """
+    speed = [
+        v
+        for v in judged.verdicts.values()
+        if v.arm not in explained and _compared(v) and METRICS[v.metric].kind in SPEED
+    ]
     losses = [loss(v) for v in speed]
     arms = sorted({v.arm for v in speed})
     if len(arms) < 2 or not any(v.key in left for v in speed):

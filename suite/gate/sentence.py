@@ -119,7 +119,7 @@ def _listed(causes: Sequence[Cause]) -> str:
 
 def _with_effects(cause: Cause) -> str:
     counted = [(len(cause.figures), "figure"), (len(cause.others), "other check")]
-    if cause.kind == "figure" or (len(cause.figures) + len(cause.others) < 2 and cause.kind != "promise"):
+    if len(cause.figures) + len(cause.others) < 2 and cause.kind != "promise":
         return cause.text
     told = " and ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counted if n)
     verb = "follows" if sum(n for n, _ in counted) == 1 else "follow"

@@ -268,3 +268,160 @@ def test_a_recording_of_an_unchanged_build_is_good_although_some_figure_is_undec
     assert undecided.status == 8
     recording = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, recording=True))
     assert judged(store, recording).status == 0
+
+
+def broke(item: str, kind: str, arm: str, short: str) -> Outcome:
+    return Outcome(item, kind, arm, 1, "broken", short, "BrokenPromise", short)
+
+
+def test_a_broken_promise_alone_is_a_no_go() -> None:
+    said = made({}, outcomes=[broke("speed_holds", "steadiness", ON, "tokens/s fades")])
+    assert (said.status, said.sentence) == (1, "NO-GO: mtp-on: tokens/s fades")
+
+
+def test_two_arms_with_one_fault_are_one_cause_with_both_names() -> None:
+    wrong = [broke("answers_are_right", "canary", arm, "wrong answers: 0 of 8 right") for arm in (OFF, ON)]
+    said = made({}, outcomes=wrong)
+    assert said.sentence == "NO-GO: mtp-off and mtp-on: wrong answers: 0 of 8 right"
+
+
+def test_figures_that_are_undecided_and_worse_follow_from_the_promise_too() -> None:
+    dead = broke("mtp_is_on", "activation", ON, "MTP drafts are dead (0 of 9 accepted)")
+    said = made(speeds(ON, {1: -0.3, 8: -0.4}, word="inconclusive") | speeds(OFF, {1: 0.0}), outcomes=[dead])
+    assert said.sentence.startswith("NO-GO: MTP drafts are dead (0 of 9 accepted): 2 figures follow from it")
+
+
+def test_a_promise_of_one_arm_does_not_explain_another() -> None:
+    dead = broke("mtp_is_on", "activation", ON, "MTP drafts are dead (0 of 9 accepted)")
+    said = made(speeds(ON, {1: -0.3}) | speeds(OFF, {1: -0.2}), steps(OFF, {1: 0.25}), [dead])
+    assert [c.kind for c in said.causes] == ["promise", "steps"]
+    assert (
+        "MTP drafts are dead (0 of 9 accepted): 1 figure follows from it; decode steps are slower"
+        in said.sentence
+    )
+
+
+def test_a_lossless_fault_explains_no_speed() -> None:
+    """Other words at the same speed: what is slower beside it is slower for a reason of its own."""
+    other = broke("mtp_does_not_change_answers", "lossless", ON, "MTP changes the answers")
+    said = made(speeds(ON, {1: -0.3}) | speeds(OFF, {1: 0.0}), steps(ON, {1: 0.4}), [other])
+    assert [c.kind for c in said.causes] == ["promise", "steps"]
+
+
+def test_more_causes_than_can_be_said_are_counted() -> None:
+    outcomes = [broke(f"q{n}", "steadiness", ON, f"fault {n}") for n in range(4)]
+    said = made({}, outcomes=outcomes)
+    assert said.sentence == "NO-GO: mtp-on: fault 0; mtp-on: fault 1; and 2 more"
+
+
+@pytest.mark.parametrize("word", ["unproven", "infrastructure"])
+def test_an_arm_that_was_not_wholly_measured_is_not_recorded(store: BaselineStore, word: str) -> None:
+    late = Outcome("answers_are_right", "canary", ON, 1, word, "no answer came")  # type: ignore[arg-type]
+    run = session()
+    run = msgspec.structs.replace(
+        run, outcomes=[late], plan=msgspec.structs.replace(run.plan, recording=True)
+    )
+    said = judged(store, run)
+    assert said.status == 1
+    assert refused(run, said) == {ON: "answers_are_right: no answer came"}
+    assert [s.arm for s in recordable(run, said).series] == [OFF], "no ratio of which it is a part either"
+
+
+def test_the_first_recording_of_a_target_is_good(tmp_path: Path) -> None:
+    run = session()
+    asked = [Asked(s.question, s.arm, ["output_tokens_per_s"]) for s in run.series[:2]]
+    for recording, status in ((True, 0), (False, 8)):
+        plan = msgspec.structs.replace(run.plan, recording=recording)
+        said = judged(
+            BaselineStore(tmp_path, "simulator"), msgspec.structs.replace(run, asked=asked, plan=plan)
+        )
+        assert said.status == status
+        assert "no baseline" in said.sentence
+
+
+def test_a_baseline_that_is_required_and_missing_is_a_no_go(tmp_path: Path) -> None:
+    run = session()
+    plan = msgspec.structs.replace(run.plan, require_baseline=True)
+    kept = Outcome("mtp_is_on", "activation", ON, 1, "kept")
+    said = judged(
+        BaselineStore(tmp_path, "simulator"), msgspec.structs.replace(run, plan=plan, outcomes=[kept])
+    )
+    assert said.status == 1
+    assert said.sentence.startswith(
+        "NO-GO: 8 figures without a baseline, and one is required: no baseline; record one"
+    )
+
+
+def test_one_figure_that_may_not_have_moved_speaks_against_the_machine() -> None:
+    figures = speeds(OFF, {1: -0.05, 8: -0.05}) | speeds(ON, {1: -0.05, 8: -0.05})
+    assert [c.kind for c in made(figures).causes] == ["machine"]
+    said = made(figures)
+    verdicts = {
+        key: msgspec.structs.replace(
+            v, word="inconclusive", estimate=msgspec.structs.replace(v.estimate, ci_low=-0.11, ci_high=0.01)
+        )
+        if v.arm == OFF and "c8" in v.question
+        else v
+        for key, v in said.verdicts.items()
+    }
+    run = msgspec.structs.replace(session(), series=[])
+    doubtful = conclude(run, Judgement(verdicts, {}, {}, [], [], None, []), Rules())
+    assert "machine" not in [c.kind for c in doubtful.causes]
+
+
+def test_sizes_that_moved_on_both_sides_of_one_that_held_are_no_pattern() -> None:
+    said = made(speeds(ON, {1: -0.2, 4: 0.0, 8: -0.2}), steps(ON, {1: 0.25, 8: 0.25}))
+    assert "clients on" not in said.sentence
+
+
+def test_where_both_factors_moved_the_larger_one_is_the_cause() -> None:
+    figures = speeds(ON, {1: -0.25})
+    key = ("decode_throughput[c1]", ON, "acceptance_length")
+    assert [c.kind for c in made(figures, {**steps(ON, {1: 0.03}), key: -0.22}).causes] == ["acceptance"]
+    assert [c.kind for c in made(figures, {**steps(ON, {1: 0.3}), key: -0.03}).causes] == ["steps"]
+
+
+def test_a_figure_that_no_factor_explains_stands_for_itself() -> None:
+    said = made(speeds(ON, {1: -0.25}), steps(ON, {1: 0.0}))
+    assert said.sentence == "NO-GO: decode_throughput[c1], mtp-on: output tokens/s -25.0 %"
+
+
+def test_another_machine_fault_is_another_cause() -> None:
+    outcomes = [
+        Outcome("q0", "decode", OFF, 1, "infrastructure", "", "PortTaken", "port 30000 is taken"),
+        Outcome("q0", "decode", ON, 1, "infrastructure", "", "CannotStart", "no such image"),
+        Outcome("q1", "decode", ON, 1, "unproven", "", "ArmUnavailable", "no such image"),
+    ]
+    said = made({}, outcomes=outcomes)
+    assert [(c.text, c.arms, len(c.others)) for c in said.causes] == [
+        ("port 30000 is taken", [OFF], 1),
+        ("no such image", [ON], 2),
+    ]
+
+
+def test_a_measurement_that_is_not_to_be_trusted_breaks_no_floor() -> None:
+    estimate = Estimate("MTP speed-up", "x", 0.4)
+    verdict = Verdict(
+        "mtp_speedup[c1]", ON, "mtp_speedup", "invalid", "h", "launch 1: late (x)", estimate, 0.02
+    )
+    asked = [Asked("mtp_speedup[c1]", ON, ["mtp_speedup"], [Claim("mtp_speedup", 1.05, "o")], [ON, OFF])]
+    run = msgspec.structs.replace(session(), series=[], asked=asked)
+    said = conclude(run, Judgement({verdict.key: verdict}, {}, {}, [], [], None, []), Rules())
+    assert said.verdicts[verdict.key].word == "invalid"
+
+
+def test_a_ratio_whose_other_arm_does_not_run_here_was_not_asked() -> None:
+    skipped = Outcome("mtp_speedup[c1]", "speedup", OFF, 1, "skipped", "this server is mtp-on")
+    asked = [Asked("mtp_speedup[c1]", ON, ["mtp_speedup"], [], [ON, OFF])]
+    said = made(speeds(ON, {1: 0.0}), outcomes=[skipped], asked=asked)
+    assert said.sentence == "GO: 1 figure within 2 %"
+
+
+def test_long_evidence_is_cut_in_the_sentence_and_whole_with_the_figure() -> None:
+    reason = "launch 1: buffering (" + "many words of evidence " * 20 + ")"
+    verdict = Verdict("q[c1]", ON, "tpot_s", "invalid", "h", reason, Estimate("TPOT", "s", 1.0), 0.02)
+    run = msgspec.structs.replace(session(), series=[])
+    said = conclude(run, Judgement({verdict.key: verdict}, {}, {}, [], [], None, []), Rules())
+    assert len(said.sentence) < 240
+    assert said.sentence.startswith("CANNOT TELL: 1 of 1 figure not to be trusted; buffering (many words")
+    assert said.verdicts[verdict.key].reason == reason
