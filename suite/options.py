@@ -81,7 +81,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="be done within so many minutes, servers down and verdict written: the plan is cut until it fits",
     )
     add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
-    add("--aa", action="store_true", help="print the noise floor and the smallest change this budget can see")
+    add(
+        "--aa",
+        action="store_true",
+        help="A/A test: print the noise floor and the budget's minimum detectable effects",
+    )
 
 
 def _whole(text: str) -> int:

@@ -35,7 +35,7 @@ GUARD = 0.75
 PASS_WIDTH = 2.0
 """Times the margin: the loss that a pass excludes."""
 SDC_POWER = 0.92
-"""Quantile that makes the printed smallest detectable change be called in about nine of ten runs."""
+"""Quantile that gives the printed minimum detectable effect a power of about 90 %."""
 DETECT_COMMON = 0.9
 GUARD_SHARE = 1.3
 

@@ -1,4 +1,4 @@
-"""An arm against itself: the noise of this machine, and the smallest change that this budget can see on it."""
+"""An arm against itself: the noise of this machine, and the minimum detectable effect of this budget on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NoiseFloor:
     """Of one gated metric; all relative (0.01 = 1 %). None: too little was measured to say.
 
     round_cv: standard deviation of rounds in a launch; launch_sd: of launch values in the session;
-    sdc_one_session, sdc_five_sessions (of acceptance: against another build, as builds usually differ): smallest change called in nine of ten runs of this budget, on one recorded
+    sdc_one_session, sdc_five_sessions (of acceptance: against another build, as builds usually differ): minimum detectable effect at 90 % power of this budget, on one recorded
     baseline session (with the stated prior) and on five that differ no more than launches of this session do.
     """
 

@@ -27,7 +27,7 @@ class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
 
     change with its 95 % interval is what verdict and headline rest on: against the baseline as it stands, or,
     where `relative`, after removing what the other arms of the same session moved by (`raw_change` is before).
-    sdc: smallest change of this metric that a run like this calls in nine of ten cases.
+    sdc: minimum detectable effect of this metric at 90 % power, in a run like this.
     factors: of a speed with speculation on, what steps and what acceptance did to it: `change` is their product, over
     all prompts that acceptance was measured on; value and `raw_change` are of the few that were timed; `sdc` is of
     the steps.

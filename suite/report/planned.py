@@ -60,7 +60,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], sizes: Sizes) -> list[str]:
-    """How small a loss of acceptance nine of ten such runs will call, by question; told before anything is asked."""
+    """The minimum detectable loss of acceptance at 90 % power, by question; told before anything is asked."""
     if not passes:
         return []
     judged: dict[SeriesId, int] = {}
@@ -73,7 +73,7 @@ def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], size
         prompts = sizes.prompts_of(_context(item))
         change = foreseen(prompts, sizes.max_tokens, tests)
         rows.append((f"  {item.stash[series_of].question}", str(prompts), f"{100 * change:.1f} %"))
-    head = ("acceptance, prompt by prompt", "prompts", "smallest loss that nine of ten runs call")
+    head = ("acceptance, prompt by prompt", "prompts", "minimum detectable loss (90 % power)")
     asked = f"prompts of {sizes.max_tokens} tokens, of two builds whose answers part; of answers that stay the same far less"
     return [
         "",

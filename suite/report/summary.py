@@ -126,10 +126,19 @@ def _change(estimate: Estimate) -> str:
 
 
 def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
-    """The noise of an arm against itself, and the smallest change that this budget can see here."""
+    """The A/A noise of an arm, and the minimum detectable effects of this budget here."""
     if not floors:
         return ["too little was measured to say"]
-    head = ("scenario", "arm", "metric", "value", "rounds", "launches", "seen with 1 session", "with 5")
+    head = (
+        "scenario",
+        "arm",
+        "metric",
+        "value",
+        "SD of rounds",
+        "of launches",
+        "MDE, 1 session",
+        "5 sessions",
+    )
     rows = [
         (
             *floor.key,
@@ -143,8 +152,8 @@ def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
         for floor in floors
     ]
     legend = (
-        "rounds, launches: standard deviation between rounds of a launch and between launches; seen: the smallest "
-        "change that nine of ten runs of this budget call, by the number of recorded baseline sessions (five: only from two launches on, --launches 2)"
+        "SD: standard deviation between the rounds of a launch, and between launches. MDE: minimum detectable effect at "
+        "90 % power, by recorded baseline sessions (for five sessions at least two launches are needed: --launches 2)."
     )
     return [*columns([head, *rows], right=range(3, len(head))), legend]
 
