@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from suite.gate import Key, judge
 from suite.gate.neighbours import CERTAIN, EXPECTED, MOST, WORTH, about_one_step
 from tests.gate.builds import recorded, run
+from tests.gate.sessions import QUESTION, session
+from tests.gate.sessions import recorded as plain_recorded
 
 SPEED = Key("decode_throughput[c1]", "mtp-on", "output_tokens_per_s")
 DRAWS = 40_000
@@ -111,3 +113,33 @@ def test_a_step_among_the_nightlies_hides_no_other(tmp_path: Path) -> None:
     again, slow = run("new", "a", prompts=256, slower=0.05), run("new", "a", prompts=256, slower=0.1)
     assert judge(again, store.sessions_for(again)).verdicts[SPEED].word == "pass"
     assert judge(slow, store.sessions_for(slow)).verdicts[SPEED].word == "regression"
+
+
+@pytest.mark.parametrize(
+    ("slow", "together"),
+    [
+        ({"mtp-off": 0.08, "mtp-on": 0.08}, True),
+        ({"mtp-off": 0.0, "mtp-on": 0.2}, False),  # one arm's loss
+        ({"mtp-off": 0.08, "mtp-on": 0.3}, False),  # both lost, one much more
+        ({"mtp-off": -0.08, "mtp-on": 0.08}, False),
+        ({"mtp-off": 0.021, "mtp-on": 0.039}, False),  # not for sure, on one session
+    ],
+)
+def test_all_arms_moved_together_is_said_only_if_each_did(
+    tmp_path: Path, slow: dict[str, float], together: bool
+) -> None:
+    store = plain_recorded(tmp_path, sessions=1)
+    new = session(slow=slow)
+    judgement = judge(new, store.sessions_for(new))
+    said = [note for note in judgement.notes if "all arms moved together" in note]
+    reasons = [v.reason for v in judgement.verdicts.values() if "common shift" in v.reason]
+    assert bool(said) is together
+    assert bool(reasons) is together
+
+
+def test_the_plain_loss_of_one_arm_is_a_regression_of_that_arm(tmp_path: Path) -> None:
+    store = plain_recorded(tmp_path, sessions=1)
+    new = session(slow={"mtp-on": 0.25})
+    found = judge(new, store.sessions_for(new)).verdicts
+    assert found[Key(QUESTION, "mtp-on", "output_tokens_per_s")].word == "regression"
+    assert found[Key(QUESTION, "mtp-off", "output_tokens_per_s")].word == "pass"

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.gate import Answers, Key, Session, Verdict, judge
-from suite.gate.accepted import prompt_logs, round_acceptance, same_texts, step_rounds
-from suite.gate.paired import ANSWER_SD, Pairs
+from suite.gate.accepted import decode_share, prompt_logs, round_acceptance, same_texts, step_rounds
+from suite.gate.paired import ANSWER_SD, Borne, Pairs
 from suite.gate.records import Counts, Invalid, Launch
 from suite.gate.shrink import t_quantile
 from tests.gate.builds import answers, recorded, run, stripped
@@ -276,3 +276,56 @@ def test_answers_are_made_as_the_test_says() -> None:
     one, other = (answers(50, build, "x", spread=0.06) for build in ("a", "b"))
     assert one != other
     assert answers(50, "a", "x", spread=0.06) == answers(50, "a", "y", spread=0.06)
+
+
+# what is divided out, and by how much
+
+
+def test_answers_of_other_lengths_end_a_round_of_several_clients_otherwise() -> None:
+    """Half of the requests in flight on average, half the tokens/s: the steps are no slower for it."""
+    told = Answers(["a"], [100], [200])
+    full, half = (
+        Launch({"output_tokens_per_s": [100.0 * n], "concurrency_achieved": [n]}, answers=told)
+        for n in (8.0, 4.0)
+    )
+    steps = [step_rounds(one, "output_tokens_per_s", 1.0) for one in (full, half)]
+    assert steps[0] == pytest.approx(steps[1])
+
+
+def test_a_prompt_asked_twice_in_a_round_is_one_prompt() -> None:
+    told = Answers(["a", "a#2", "a#2@2", "b#x"], [10, 10, 10, 10], [20, 20, 20, 10])
+    assert prompt_logs(Launch({}, answers=told)) == {
+        "a": pytest.approx(np.log(3.0)),
+        "b#x": pytest.approx(np.log(2.0)),
+    }
+
+
+def test_what_a_long_prompt_takes_does_not_follow_acceptance() -> None:
+    launch = Launch({"ttft_s": [0.9, 0.9], "e2e_s": [1.0, None]})
+    assert decode_share([launch]) == pytest.approx(0.1)
+    assert decode_share([Launch({})]) == 1.0
+    pairs = drawn(1, 40, 0.06, change=0.05)
+    change, spread = Borne(pairs, None, 0.1).change
+    assert change == pytest.approx(0.1 * pairs.change[0])
+    assert spread.se == pytest.approx(0.1 * pairs.change[1].se)
+
+
+def test_acceptance_is_held_against_the_newest_level_alone(tmp_path: Path) -> None:
+    """An older build accepted a fifth less: that says nothing of what is compared with the build that came after."""
+    store = recorded(tmp_path, [], prompts=256)
+    store.record(run("r0", "older", day=1, prompts=256, lower=0.2))
+    store.record(run("r1", "old", day=2, prompts=256))
+    estimate = verdicts(store, run("new", "old", prompts=256))[ACCEPTANCE].estimate
+    assert estimate.change == pytest.approx(0.0, abs=1e-6)
+
+
+def test_speed_against_a_baseline_without_acceptance_is_no_sharper_than_its_answers(tmp_path: Path) -> None:
+    store = recorded(tmp_path, [])
+    for i in range(5):
+        store.record(without_answers(run(f"r{i}", day=i + 1), ""))
+    for build in "abcdef":
+        found = verdicts(store, run("new", build))
+        for key in (SPEED, TPOT, SPEEDUP):
+            estimate = found[key].estimate
+            assert found[key].word in ("pass", "inconclusive"), (build, key)
+            assert estimate.ci_high - estimate.ci_low > 0.05  # type: ignore[operator]
