@@ -305,6 +305,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INVALID, r"failed_requests.*aborted"),),
         REQUESTS,
         NO_VERDICT[:2],
+        ("decode",),
     ),
     Line(
         "replicas",
