@@ -33,3 +33,19 @@ def test_without_a_fault_every_promise_holds_and_two_arms_are_two_launches(tmp_p
     assert [log.stem for log in ran.logs] == ["01-mtp-off", "02-mtp-on"]
     assert "unjudged" in ran.out
     assert "--record-baseline" in ran.out
+
+
+def test_every_answer_of_an_acceptance_pass_is_kept_by_its_prompt(tmp_path):
+    ran = perf(
+        tmp_path, *SMALL, config(tmp_path), "-k", "acceptance_length and (code or prose) and not verdict"
+    )
+    assert ran.code in (0, 8), ran.out
+    series = {one["question"]: one for one in ran.run["session"]["series"]}
+    for kind in ("code", "prose"):
+        (launch,) = series[f"acceptance_length[{kind}-t0]"]["launches"]
+        answers = launch["answers"]
+        assert len(set(answers["prompts"])) == 12
+        assert len(set(answers["texts"])) == 12, "different prompts, different answers"
+        assert answers["tokens"] == [48] * 12
+        told = 1 + sum(answers["drafts"]) / sum(answers["steps"])
+        assert told == pytest.approx(launch["rounds"]["acceptance_length"][0], rel=1e-5)

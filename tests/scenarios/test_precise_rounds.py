@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.config import Sizes
+from suite.gate import Invalid
 from suite.metrics import Value
-from suite.session.measure import Measure
+from suite.session.measure import TIMING, Measure
 from suite.session.plan import rounds_of_a_pass
 from suite.session.recording import Played
 
@@ -59,3 +60,17 @@ def test_a_pass_never_takes_longer_than_one_client_would(prompts, clients, reque
 def test_long_contexts_are_asked_of_fewer_prompts(context, prompts):
     assert Sizes().prompts_of(context) == prompts
     assert Sizes(acceptance_prompts=2).prompts_of(context) == 2
+
+
+@pytest.mark.parametrize("name", sorted(TIMING))
+def test_what_only_spoils_times_spoils_no_counts(name):
+    """How much is accepted does not depend on how fast it comes; an answer that ends early is another matter."""
+    measure = Measure.__new__(Measure)
+    measure._run = SimpleNamespace(target=SimpleNamespace(tolerate=["power_capped"]))  # type: ignore[assignment]
+    found = [Invalid(name, "seen"), Invalid("early_stop", "seen")]
+    counts, times = (
+        measure._tolerated(found, SimpleNamespace(counts_only=only))  # type: ignore[arg-type]
+        for only in (True, False)
+    )
+    assert [reason.name for reason in counts] == ["early_stop"]
+    assert (name in [reason.name for reason in times]) is (name != "power_capped")
