@@ -116,6 +116,26 @@ def test_the_half_of_an_interrupted_launch_is_set_aside():
     assert 999.0 not in launch.rounds["output_tokens_per_s"]
 
 
+def test_what_was_finished_stands_until_the_new_launch_has_finished_it_too():
+    """The server died after its first question; it is launched again for the second, and dies in the first once more."""
+    first = launched(1, "mtp-on", 1)[:8]
+    second = [
+        msgspec.structs.replace(e, sample=Launch({"output_tokens_per_s": [999.0]}))
+        if isinstance(e, Round)
+        else e
+        for e in launched(2, "mtp-on", 1)[:5]
+    ]
+    (launch,) = told([begun(), *first, *second]).session().find("decode[c1]", "mtp-on").launches
+    assert launch.rounds["output_tokens_per_s"] == [141.0, 141.1, 141.2]
+
+
+@pytest.mark.parametrize(("played_rounds", "counts"), [(1, False), (2, True), (3, True)])
+def test_half_of_the_rounds_stand_for_a_launch_and_less_do_not(played_rounds, counts):
+    entries = [begun(rounds=4), *played(1, "mtp-on", 1, "decode[c1]", 4, done=False)[: 2 + played_rounds]]
+    found = told(entries).session().find("decode[c1]", "mtp-on")
+    assert (found is not None) is counts
+
+
 @given(lost=st.sets(st.integers(0, len(WHOLE) - 1), max_size=3))
 def test_lost_lines_lose_what_they_said_and_nothing_else(lost):
     left = [entry for number, entry in enumerate(WHOLE) if number not in lost]

@@ -133,6 +133,43 @@ def test_a_full_disk_keeps_what_came_before(tmp_path, monkeypatch):
     assert read(journal.path).entries[-1] == WHOLE[4]
 
 
+def test_a_half_line_that_cannot_be_cut_off_spoils_no_other(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / NAME)
+    journal.append(WHOLE[0])
+    real = os.write
+
+    def half(handle, data):
+        if len(data) < 40:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(handle, data[: len(data) // 2])
+
+    def no(handle, length):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "write", half)
+    monkeypatch.setattr(os, "ftruncate", no)
+    with pytest.raises(WriteFailed):
+        journal.append(WHOLE[1])
+    monkeypatch.undo()
+    journal.extend(WHOLE[2:4])
+    found = read(journal.path)
+    assert found.entries == [WHOLE[0], *WHOLE[2:4]]
+    assert len(found.damage) == 1
+    assert "line 2" in found.damage[0]
+
+
+def test_every_entry_is_flushed_to_the_disk(tmp_path, monkeypatch):
+    flushed: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (flushed.append(handle), real(handle))[1])
+    journal = Journal(tmp_path / NAME)
+    at_first = len(flushed)
+    assert at_first, "the folder, so that the file's name is on disk too"
+    for count, entry in enumerate(WHOLE[:5], 1):
+        journal.append(entry)
+        assert len(flushed) == at_first + count
+
+
 def test_a_device_without_room_is_named():
     with pytest.raises(WriteFailed):
         Journal(Path("/dev/full") / NAME)
