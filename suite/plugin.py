@@ -394,6 +394,9 @@ class PerfPlugin:
         due = [item for item in self.arranged.later if item.stash[slot_of].launch <= limit]
         wanted = wanted_again(due, judgement.extend)
         self.arranged.later = [item for item in self.arranged.later if item not in wanted]
+        if wanted and not self.run.can_spare(self._price(wanted).seconds):
+            self.progress.say(f"{self.settings.minutes:g} minutes leave no time to launch them again")
+            return []
         if self.run.outlook is not None:
             self.run.outlook.add(self._price(wanted))
         order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}

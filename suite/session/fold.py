@@ -209,6 +209,8 @@ class Told:
             return ""
         if best.samples and not best.answered:
             return f"{key[1]}: no request was answered"
+        if not best.samples:
+            return f"{key[1]}: no round was played"
         return f"{key[1]}: {len(best.samples)} of {best.planned or '?'} rounds were played"
 
     def _guessed_plan(self) -> Plan:

@@ -320,7 +320,7 @@ class Measure:
         counted = self._served.counters()
         try:
             benchmark.pedantic(one_round, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
-            while self._imprecise(asked, played):
+            while self._imprecise(asked, played) and self._run.can_spare(time.monotonic() - began[0]):
                 before()
                 one_round()
                 after()

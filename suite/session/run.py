@@ -125,6 +125,11 @@ class Run:
             text = f"{text}, {outlook.of_launch(slot.arm, time.monotonic() - begun)}"
         self.progress.passing(f"{text}; {outlook}" if outlook is not None else text)
 
+    def can_spare(self, seconds: float) -> bool:
+        """Is there time for something beside what is planned?"""
+        deadline, outlook = self.stopping.deadline, self.outlook
+        return deadline is None or deadline.fits(seconds + (outlook.left_s if outlook is not None else 0.0))
+
     def note(self, entry: Entry) -> None:
         """Keep an entry, on disk when this returns; a disk that takes no more ends the run and loses nothing else."""
         fold.take(self.told, entry)
