@@ -62,6 +62,11 @@ def small_disk() -> Iterator[Callable[[Path], None]]:
         subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
+def _rows(text: str) -> dict[str, str]:
+    rows = [line.strip("| ").partition(" | ") for line in text.splitlines()[3:] if line.startswith("|")]
+    return {tried: ends for tried, _, ends in rows}
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not REWRITE or session.testsfailed:
         return
@@ -70,7 +75,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         begin, end = _mark(door)
         if begin in text:
             before, _, rest = text.partition(begin)
-            text = before + table(door, lines) + rest.partition(end)[2]
+            old, _, after = rest.partition(end)
+            if session.config.option.keyword != "hostile":  # only some were tried: the others' lines stay
+                lines = {**_rows(old), **lines}
+            text = before + table(door, lines) + after
         else:
             text = f"{text.rstrip()}\n\n### {door}\n\n{table(door, lines)}\n"
     PAGE.write_text(text, encoding="utf-8")
