@@ -23,7 +23,7 @@ from suite.load import LoadError
 from suite.options import add_options
 from suite.questions import crossover
 from suite.questions.memory import Memory
-from suite.report import allure_files, failures, planned, summary
+from suite.report import allure_files, ci_summary, failures, junit, planned, summary
 from suite.report.clean import Cleaner, clean
 from suite.servers import ServerDied, ServerError, SupervisorLost, end_all_at_once
 from suite.session.beforehand import objections
@@ -286,7 +286,9 @@ class PerfPlugin:
 
     def _decide(self, item: pytest.Item) -> None:
         series = item.stash[verdict_of]
-        allure_files.attach_verdicts(self.judge.verdicts(series))
+        verdicts = self.judge.verdicts(series)
+        item.user_properties += junit.properties(verdicts)
+        allure_files.attach_verdicts(verdicts)
         self.judge.decide(series)
 
     # ------------------------------------------------------------------ running
@@ -508,6 +510,7 @@ class PerfPlugin:
                 tables = run.directory / "tables.json"
                 self.stored.attempt("the tables", lambda: self.memory.tables.save(tables))
             self.stored.keep(run, self.judge)
+            self.stored.attempt("the summary", lambda: self._write_summary(run))
             self.stored.attempt("the Allure report", lambda: self._write_allure(run))
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self._status(run)
@@ -534,6 +537,10 @@ class PerfPlugin:
 
     def _unwritten(self, run: Run) -> bool:
         return self.stored.unwritten or run.unwritten is not None or run.disk.full is not None
+
+    def _write_summary(self, run: Run) -> None:
+        page = ci_summary.text(self.judge.judged, self.judge.judgement(), self.stored.way_back())
+        ci_summary.write(run.directory, page)
 
     def _write_allure(self, run: Run) -> None:
         directory = self.config.getoption("allure_report_dir", default=None)

@@ -88,6 +88,14 @@ class Stored:
         if self.attempt("the known-good build", lambda: known_good.save(run.directory.parent, known)):
             self.notes.append(f"known good: {known_good.name_of(known)} (python -m suite known-good)")
 
+    def way_back(self) -> str:
+        """The last build that passed on this target, in words; empty where none has."""
+        try:
+            known = known_good.load(self._settings.results, self._settings.target.name)
+        except GateError:
+            return ""
+        return f"{known_good.name_of(known)} (python -m suite known-good)"
+
     def attempt(self, what: str, write: Callable[[], object]) -> bool:
         """Write something; could it be? What went wrong is told at the end of the run."""
         try:

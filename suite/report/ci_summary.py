@@ -1,0 +1,175 @@
+"""``results/<run>/summary.md``: the verdict of a run for a CI page, from the sentence to the way back. GitHub shows it by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from suite.foreign import one_line
+from suite.gate import Estimate, Judgement, Key, Session, Verdict
+from suite.report.summary import by_severity
+from suite.terminal.figures import number, percent, signed
+
+NAME = "summary.md"
+GITHUB = "GITHUB_STEP_SUMMARY"
+"""The file that GitHub's runner shows on the page of a job, where it is one."""
+
+MARKS = {0: "GO", 1: "NO-GO", 8: "CANNOT TELL", 9: "INFRASTRUCTURE"}
+PLOT_WIDTH = 41
+PASSES_FOLDED = 6
+"""More passes than this are put behind a fold."""
+
+
+def text(session: Session, judgement: Judgement, known_good: str = "") -> str:
+    """The page: sentence, causes, what moved with a forest plot, passes folded, what changed, and what to do next.
+
+    Args:
+        known_good: how to get back to the last build that passed; empty where there is none.
+    """
+    told = [pair for pair in by_severity(judgement) if pair[1].word not in ("pass", "unjudged")]
+    passes = [pair for pair in by_severity(judgement) if pair[1].word == "pass"]
+    unjudged = [pair for pair in by_severity(judgement) if pair[1].word == "unjudged"]
+    parts = [f"## {escaped(judgement.sentence) or MARKS.get(judgement.status, '')}", _subject(session)]
+    parts += _causes(judgement)
+    parts += [_table(told)] if told else []
+    parts += [_plot(judgement)] if any(v.change is not None for v in judgement.verdicts.values()) else []
+    if passes:
+        table = _table(passes)
+        folded = len(passes) > PASSES_FOLDED
+        parts.append(
+            f"<details><summary>{len(passes)} figures pass</summary>\n\n{table}\n\n</details>"
+            if folded
+            else table
+        )
+    if unjudged:
+        parts.append(f"{len(unjudged)} figures unjudged: {escaped(unjudged[0][1].reason)}")
+    parts += _changes(judgement.changes)
+    parts += _next(session, judgement, known_good)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write(folder: Path, page: str) -> Path:
+    """Keep the page beside the run, and add it to GitHub's page of the job where there is one. Raises OSError."""
+    path = folder / NAME
+    path.write_text(page, encoding="utf-8")
+    shown = os.environ.get(GITHUB)
+    if shown:
+        with Path(shown).open("a", encoding="utf-8") as file:
+            file.write(page)
+    return path
+
+
+def escaped(said: str) -> str:
+    """Foreign text on one line of markdown: no markup, no HTML, no break of a table."""
+    plain = one_line(said).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_|\[\]#~])", r"\\\1", plain)
+
+
+def _subject(session: Session) -> str:
+    versions = sorted({str(s.subject["sglang"]) for s in session.series if s.subject.get("sglang")})
+    build = f", SGLang {', '.join(versions)}" if versions else ""
+    return escaped(f"target {session.target}{build}, run {session.run_id}")
+
+
+def _causes(judgement: Judgement) -> list[str]:
+    lines = []
+    for cause in judgement.causes:
+        follows = len(cause.figures) + len(cause.others)
+        lines.append(
+            f"- {escaped(cause.text)}" + (f": {follows} results follow from it" if follows > 1 else "")
+        )
+    return ["\n".join(lines)] if lines else []
+
+
+def _table(pairs: Iterable[tuple[Key, Verdict]]) -> str:
+    rows = [
+        "| | scenario | arm | figure | value | baseline | change (95 % CI) |",
+        "|---|---|---|---|---:|---:|---:|",
+    ]
+    for key, verdict in pairs:
+        estimate = verdict.estimate
+        cells = [
+            f"**{verdict.word}**" if verdict.word != "pass" else "pass",
+            escaped(key.question),
+            escaped(key.arm),
+            escaped(estimate.label),
+            number(estimate.value, estimate.unit),
+            number(estimate.baseline_value, estimate.unit),
+            _change(estimate),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _change(estimate: Estimate) -> str:
+    if estimate.change is None:
+        return "-"
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return percent(estimate.change)
+    return f"{percent(estimate.change)} ({signed(100 * estimate.ci_low)}..{signed(100 * estimate.ci_high)})"
+
+
+def _plot(judgement: Judgement) -> str:
+    """Every change with its interval as text, on one scale; the margin is where the colons stand."""
+    shown = [
+        (key, v.estimate, v.margin)
+        for key, v in by_severity(judgement)
+        if v.estimate.change is not None and v.estimate.ci_low is not None and v.estimate.ci_high is not None
+    ]
+    if not shown:
+        return ""
+    ends = [abs(end) for _, e, margin in shown for end in (e.ci_low or 0.0, e.ci_high or 0.0, 2 * margin)]
+    reach = min(max(ends), 0.5)
+    names = [f"{key.question} {key.arm} {estimate.label}" for key, estimate, _ in shown]
+    width = min(max(map(len, names)), 60)
+    lines = [
+        f"{one_line(name)[:width]:<{width}} {bar(e.change or 0.0, e.ci_low or 0.0, e.ci_high or 0.0, margin, reach)} {percent(e.change)}"
+        for name, (_, e, margin) in zip(names, shown, strict=True)
+    ]
+    scale = f"{'':<{width}} {percent(-reach):<{PLOT_WIDTH // 2}}0{percent(reach):>{PLOT_WIDTH // 2}}"
+    return "```\n" + "\n".join([*lines, scale]) + "\n```"
+
+
+def bar(change: float, low: float, high: float, margin: float, reach: float) -> str:
+    """One row of the plot: ``|`` no change, ``:`` the margin, ``-`` the interval, ``o`` the change; ``<`` ``>`` beyond the scale."""
+    half = PLOT_WIDTH // 2
+
+    def place(x: float) -> int:
+        return half + max(-half, min(half, round(x / reach * half))) if reach else half
+
+    row = [" "] * PLOT_WIDTH
+    for at in (place(-margin), place(margin)):
+        row[at] = ":"
+    row[half] = "|"
+    for at in range(place(low), place(high) + 1):
+        row[at] = "-"
+    row[place(change)] = "o"
+    if low < -reach:
+        row[0] = "<"
+    if high > reach:
+        row[-1] = ">"
+    return "".join(row)
+
+
+def _changes(changes: Mapping[tuple[str, str], str]) -> list[str]:
+    """What changed since the baseline, once for all series that share it."""
+    shared: dict[str, set[str]] = {}
+    for (_, arm), change in changes.items():
+        shared.setdefault(change, set()).add(arm)
+    lines = [f"- {escaped(', '.join(sorted(arms)))}: {escaped(change)}" for change, arms in shared.items()]
+    return ["Changed since the baseline:\n\n" + "\n".join(lines)] if lines else []
+
+
+def _next(session: Session, judgement: Judgement, known_good: str) -> list[str]:
+    if judgement.status == 0:
+        better = any(v.word == "improvement" for v in judgement.verdicts.values())
+        promote = f"To make this the level that later runs are compared with: `python -m suite baseline promote {session.run_id}`"
+        return [promote] if better else []
+    advice = {
+        1: f"The last build that passed: {known_good}" if known_good else "",
+        8: "Exit status 8: run it once more; if it stays so, a person decides.",
+        9: "Exit status 9: the host, its driver, a key or a disk stood in the way; nothing was shown of the build.",
+    }
+    return [advice.get(judgement.status, "")]

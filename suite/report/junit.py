@@ -1,0 +1,24 @@
+"""What a CI system reads of a verdict: JUnit properties under stable names, in SI units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from suite.gate import Verdict
+
+
+def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
+    """``METRIC.value``, ``.baseline``, ``.change``, ``.ci_low``, ``.ci_high`` and ``.verdict``; what is not known is left out."""
+    told: list[tuple[str, object]] = []
+    for verdict in verdicts:
+        e = verdict.estimate
+        known = {
+            "value": e.value,
+            "baseline": e.baseline_value,
+            "change": e.change,
+            "ci_low": e.ci_low,
+            "ci_high": e.ci_high,
+            "verdict": verdict.word,
+        }
+        told += [(f"{verdict.metric}.{name}", value) for name, value in known.items() if value is not None]
+    return told
