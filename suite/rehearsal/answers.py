@@ -72,13 +72,20 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         if self.word == "resolved":
-            return str(self.speculation)
+            return f"{self.speculation}{self._hanging()}"
         words = {
             "refused": "would be refused",
             "undecided": "not decided here",
             "failed": "could not be rehearsed",
         }
         return f"{words[self.word]}: {self.reason}"
+
+    def _hanging(self) -> str:
+        """What is not decided of it, and the questions that it hangs on."""
+        if not self.open:
+            return ""
+        asked = "; ".join(map(str, self.asked)) or "; ".join(str(values[0]) for values in self.open.values())
+        return f" (not decided here: {', '.join(self.open)}, because SGLang asks {asked})"
 
 
 class Rehearsal(msgspec.Struct, frozen=True, omit_defaults=True):

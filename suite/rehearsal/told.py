@@ -45,9 +45,6 @@ def _outcome(answer: Answer, build: str) -> tuple[str, str]:
         ]
         return _RIGHT[answer.word], f"{answer}{f' ({known[0]})' if known else ''}"
     said = str(answer)
-    if answer.open:
-        hangs = "; ".join(map(str, answer.asked))
-        said += f" (not decided here: {', '.join(answer.open)}, because SGLang asks {hangs})"
     if not answer.as_meant:
         return "problem", f"{said}, although it was {'' if answer.asks else 'not '}asked for"
     return ("open" if answer.open else "ok"), said

@@ -14,7 +14,9 @@ import importlib
 import importlib.metadata
 import json
 import logging
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,9 +32,20 @@ said: list[str] = []
 def main(arguments: Sequence[str]) -> None:
     """Print the table; whatever SGLang itself prints goes to standard error."""
     wanted = json.loads(arguments[0])
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as folder:
+        _live_in(folder)
         found = rehearsed(wanted["lines"], wanted["card"], wanted["count"])
     print(json.dumps(found, default=str))
+
+
+def _live_in(folder: str) -> None:
+    """Let caches and temporary files go where they vanish; models are still found where they are."""
+    home = os.path.expanduser("~")
+    os.environ.setdefault(
+        "HF_HOME", os.path.join(os.environ.get("XDG_CACHE_HOME", f"{home}/.cache"), "huggingface")
+    )
+    os.environ.update(dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "TMPDIR"), folder))
+    tempfile.tempdir = folder
 
 
 def rehearsed(lines: Sequence[Sequence[str]], card: dict[str, Any] | None, count: int) -> Outcome:
@@ -81,14 +94,19 @@ def _both_ways(argv: list[str]) -> Outcome:
             break
         stand_ins.stand_in_for(yes["missing"].partition(".")[0])
         yes = _once(argv, answer=True)
+    unknown = {
+        name: [value, value]
+        for name, value in yes.get("settings", {}).items()
+        if stand_ins.MARK in str(value)
+    }
     if not yes.get("asked"):
-        return yes
+        return {**yes, "open": unknown}
     no = _once(argv, answer=False)
     if yes["stage"] != no["stage"]:
         return {**yes, "stage": "undecided", "error": _first(yes)}
     one, two = yes.get("settings", {}), no.get("settings", {})
     differ = {name for name in {*one, *two} if one.get(name) != two.get(name)} - {"random_seed"}
-    return {**yes, "open": {name: [one.get(name), two.get(name)] for name in sorted(differ)}}
+    return {**yes, "open": {**unknown, **{name: [one.get(name), two.get(name)] for name in sorted(differ)}}}
 
 
 def _first(outcome: Outcome) -> str:

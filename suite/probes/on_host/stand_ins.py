@@ -65,6 +65,9 @@ ALWAYS_THERE = frozenset({"triton", "sgl_kernel"})
 asked: list[dict[str, str]] = []
 """The questions so far: ``what`` was asked, and ``where`` in SGLang's source."""
 
+MARK = "<not decided here: "
+"""How a text begins that was made of something unknown."""
+
 known: dict[str, Any] = {}
 """What is known of packages that are not here, by path: what the pretended cards tell, too."""
 
@@ -90,9 +93,9 @@ def note(what: str) -> None:
 
 
 def _passes_on(frame: types.FrameType) -> bool:
-    """Is it the standard library, packaging or this suite's own that asks, on behalf of whoever called it?"""
+    """Is it the standard library, torch or this suite's own that asks, on behalf of whoever called it?"""
     name = frame.f_globals.get("__name__", "").partition(".")[0]
-    return name in sys.stdlib_module_names or name in ("suite", "packaging", "importlib_metadata")
+    return name in sys.stdlib_module_names or name in ("suite", "packaging", "importlib_metadata", "torch")
 
 
 class Unknown:
@@ -128,10 +131,16 @@ class Unknown:
         note(f"the items of {self._path}")
         return iter(())
 
-    def __or__(self, other: Any) -> Any:
-        return Unknown(f"{self._path} | ...")
+    def _reckoned(self, *others: Any) -> Any:
+        return Unknown(f"{self._path} in a sum")
 
-    __ror__ = __or__
+    __or__ = __ror__ = __and__ = __rand__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = (
+        _reckoned
+    )
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = (
+        _reckoned
+    )
+    __neg__ = __abs__ = __round__ = _reckoned
 
     def __bool__(self) -> bool:
         return self._answer("whether")
@@ -161,7 +170,7 @@ class Unknown:
     __index__ = __float__ = __int__
 
     def __repr__(self) -> str:
-        return f"<not decided here: {self._path}>"
+        return f"{MARK}{self._path}>"
 
     def _answer(self, question: str) -> bool:
         note(f"{question} {self._path}")
