@@ -99,6 +99,9 @@ def _recorded(folder: Path, made: Sequence[Rehearsal], used: list[str]) -> list[
         if not environments.is_release(rehearsal.build):
             _say(f"{rehearsal.build} is no release: its answers are not recorded")
             continue
+        if any(answer.word == "failed" for answer in rehearsal.arms.values()):
+            _say(f"SGLang {rehearsal.build} could not be rehearsed whole: its answers are not recorded")
+            continue
         before = recorded.last_before(folder, rehearsal.target, rehearsal.build)
         if before is not None and before.build not in {other.build for other in made}:
             found.append(preview(before, rehearsal, used))

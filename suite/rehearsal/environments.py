@@ -30,7 +30,7 @@ _NEEDS_A_GPU = re.compile(
     r"|fast-hadamard.*|cutlass.*|tml-renderers|deepseek-recipe"
 )
 _NOT_ASKED = re.compile(
-    r"anthropic|av|blobfile|build|datasets|decord2?|modelscope|numba|outlines|py-spy|scipy|smg-.*|grpcio.*|timm|watchfiles"
+    r"anthropic|av|blobfile|build|datasets|decord2?|modelscope|numba|outlines|py-spy|smg-.*|grpcio.*|timm|watchfiles"
 )
 """Large, and of no use to whoever only reads a command line."""
 _ALSO = ("dill",)
@@ -107,8 +107,7 @@ def _make(at: Path, version: str) -> None:
 
 def _torch(at: Path) -> None:
     """A CPU build of torch: by its own name first, because PyPI's plain one is a CUDA build on Linux."""
-    pip = [str(_python(at)), "-m", "pip", "install", "--no-deps", "--quiet"]
-    if _run([*pip, f"torch=={TORCH}+cpu"]).returncode:
+    if _tried(at, [f"torch=={TORCH}+cpu"]).returncode:
         _install(at, [f"torch=={TORCH}"])
 
 
@@ -123,8 +122,18 @@ def _check_torch(at: Path) -> None:
 
 
 def _install(at: Path, wanted: Sequence[str]) -> None:
+    _checked(_tried(at, wanted), f"install {', '.join(wanted)[:200]}")
+
+
+def _tried(at: Path, wanted: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Install by uv, where it is there, and by pip, whose configuration uv does not read, where that fails."""
+    uv = shutil.which("uv")
+    if uv:
+        by_uv = _run([uv, "pip", "install", "--quiet", "--no-deps", "--python", str(_python(at)), *wanted])
+        if by_uv.returncode == 0:
+            return by_uv
     pip = [str(_python(at)), "-m", "pip", "install", "--no-deps", "--quiet", "--no-compile"]
-    _step([*pip, *wanted], f"install {', '.join(wanted)[:200]}")
+    return _run([*pip, *wanted])
 
 
 def _wanted(at: Path) -> list[str]:
@@ -205,7 +214,12 @@ def _alone() -> Iterator[None]:
 
 
 def _step(command: Sequence[str], what: str, todo: str = "see above, and run it again") -> None:
-    outcome = _run(command)
+    _checked(_run(command), what, todo)
+
+
+def _checked(
+    outcome: subprocess.CompletedProcess[str], what: str, todo: str = "see above, and run it again"
+) -> None:
     if outcome.returncode:
         raise ReleaseError(f"could not {what}: {_last(outcome.stdout)}; {todo}")
 

@@ -132,7 +132,8 @@ def _turns(pairs: Mapping[str, tuple[Answer, Answer]]) -> list[Turn]:
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for arm, (before, after) in pairs.items():
         if str(before) != str(after):
-            worse = before.as_meant and not after.as_meant
+            told = after.word in ("resolved", "refused")
+            worse = before.as_meant and told and not after.as_meant
             alike.setdefault((str(before), str(after), worse), []).append(arm)
     turns = [Turn(arms, before, after, worse) for (before, after, worse), arms in alike.items()]
     return sorted(turns, key=lambda turn: (not turn.worse, -len(turn.arms)))

@@ -108,13 +108,13 @@ def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path, 
 
 def test_a_model_that_is_not_here_needs_config_files(tmp_path: Path, suite: Command) -> None:
     install(tmp_path, "return self.model_path")
-    write_suite(model="/models/Nowhere-1B")
+    write_suite(tmp_path, model="/models/Nowhere-1B")
     done = suite("rehearse")
     assert done.code == 2
     assert "checkpoint_config" in done.err
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs/config.json").write_text("{}")
-    write_suite(model="/models/Nowhere-1B", checkpoint_config="configs")
+    write_suite(tmp_path, model="/models/Nowhere-1B", checkpoint_config="configs")
     done = suite("rehearse", "--json")
     (found,) = json.loads(done.out)["rehearsals"]
     assert found["arms"]["off"]["settings"]["found"] == "/models/Nowhere-1B"
@@ -126,7 +126,7 @@ def test_a_model_of_the_same_name_that_is_shipped_stands_in(tmp_path: Path, suit
     shipped = tmp_path / "simulator/checkpoints/some-model-7b"
     shipped.mkdir(parents=True)
     (shipped / "config.json").write_text("{}")
-    write_suite(model="/models/Some-Model-7B")
+    write_suite(tmp_path, model="/models/Some-Model-7B")
     done = suite("rehearse")
     assert done.code == 0
     assert "simulator/checkpoints/some-model-7b for /models/Some-Model-7B" in done.out

@@ -49,7 +49,6 @@ def test_what_is_required_and_not_there_is_wanted_but_nothing_that_needs_a_gpu(t
         "sglang-kernel==1",
         "nvidia-cutlass-dsl",
         "cuda-python>=13",
-        "scipy",
         'ray; extra == "ray"',
         'av; sys_platform == "plan9"',
     )
@@ -93,6 +92,21 @@ def test_an_installer_that_fails_leaves_nothing_and_says_why(
         interpreter("0.5.20", said.append)
     assert "0.5.20" in said[0]
     assert list((cache() / "releases").iterdir()) == []
+
+
+@pytest.mark.parametrize(("status", "by"), [(0, ["uv"]), (1, ["uv", "pip"])])
+def test_uv_installs_where_it_is_there_and_pip_where_it_fails(
+    status: int, by: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for path, name, code in (("bin/uv", "uv", status), ("bin/python", "pip", 0)):
+        (tmp_path / path).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\nexit {code}\n')
+        (tmp_path / path).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    environments._install(tmp_path, ["openai==2.8.0"])
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == by
+    assert all("--no-deps" in call and call.endswith("openai==2.8.0") for call in calls)
 
 
 def test_a_cache_that_cannot_be_made_is_told_with_the_variable(

@@ -54,6 +54,12 @@ def test_an_arm_that_is_mended_does_not_break() -> None:
     assert found.lines()[0].startswith("turns")
 
 
+def test_what_could_not_be_rehearsed_breaks_nothing() -> None:
+    for word in ("failed", "undecided"):
+        new = rehearsal("2", {"on": Answer(word=word, asks=True, reason="no")})  # type: ignore[arg-type]
+        assert not preview(rehearsal("1", {"on": answer(ON, asks=True)}), new).breaks
+
+
 def test_arms_that_flip_alike_share_a_line_and_off_to_off_comes_last() -> None:
     before = {
         "enable_fused_qk_norm_rope": False,

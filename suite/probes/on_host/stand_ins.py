@@ -45,7 +45,6 @@ OTHERS = {
     "modelscope": "modelscope",
     "numba": "numba",
     "outlines": "outlines",
-    "scipy": "scipy",
     "smg_grpc_servicer": "smg-grpc-servicer",
     "timm": "timm",
     "torchaudio": "torchaudio",
