@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from suite.rehearsal.answers import Answer, Rehearsal
+from suite.rehearsal.answers import LATER, Answer, Rehearsal
 from suite.sglang import config_diff, names
 from suite.sglang.flags import Flags
 
@@ -177,12 +177,14 @@ def _has(settings: Mapping[str, Any], name: str) -> bool:
 
 
 def _settled(answer: Answer) -> dict[str, Any]:
-    """The settings without what is random and without what nobody here can decide."""
+    """The settings without what is random, what nobody here can decide, and what the server itself fills in later."""
     undecided = {*answer.open}
     return {
         name: value
         for name, value in answer.settings.items()
-        if name not in RANDOM and name.partition(".")[0] not in undecided
+        if name not in RANDOM
+        and name.partition(".")[0] not in undecided
+        and not (name in LATER and value is None)
     }
 
 

@@ -32,6 +32,7 @@ FIRST = (
 
 _THEN = ("env.", "speculative_", "attention", "moe_", "backend", "cuda_graph", "max_", "chunked")
 _NAMED_AT_MOST = 8
+_LISTED_AT_MOST = 8
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -81,7 +82,16 @@ def _change(name: str, old: Any, new: Any) -> str:
         come = [word for word in new.split() if word not in old.split()]
         words = [f"without {' '.join(gone)}"] * bool(gone) + [f"with {' '.join(come)}"] * bool(come)
         return f"{name} now {' and '.join(words)}" if words else f"{name} in another order"
+    if isinstance(old, list) and isinstance(new, list) and _numbers(old) != _numbers(new):
+        return f"{name} {_numbers(old)} -> {_numbers(new)}"
     return f"{name} {_text(old)} -> {_text(new)}"
+
+
+def _numbers(values: list[Any]) -> str:
+    """A long list of numbers (batch sizes) by how many there are and how far they go; any other list as it is."""
+    if len(values) > _LISTED_AT_MOST and all(isinstance(value, int | float) for value in values):
+        return f"{len(values)} values up to {max(values)}"
+    return _text(values)
 
 
 def _renamed(subject: Mapping[str, Any]) -> dict[str, Any]:

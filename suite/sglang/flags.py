@@ -26,6 +26,13 @@ ALIASES: Mapping[str, str] = {
     "data-parallel-size": "dp-size",
     "ep": "ep-size",
     "expert-parallel-size": "ep-size",
+    "attention-context-parallel-size": "attn-cp-size",
+    "attention-data-parallel-size": "attn-dp-size",
+    "decode-context-parallel-size": "dcp-size",
+    "moe-data-parallel-size": "moe-dp-size",
+    "nccl-init-addr": "dist-init-addr",
+    "enable-hicache": "enable-hierarchical-cache",
+    "context-bucket": "cuda-graph-prefill-max-context",
     "speculative-draft-model": "speculative-draft-model-path",
 }
 """Second names that SGLang's argparse gives the same flag (``sglang/srt/server_args.py``, 0.5.9 to 0.5.23)."""
@@ -55,7 +62,12 @@ HISTORY: tuple[FlagHistory, ...] = (
     FlagHistory("mamba-scheduler-strategy", "0.5.20", "removed", "mamba-radix-cache-strategy"),
     FlagHistory("mamba-radix-cache-strategy", "0.5.14", "new; before: --mamba-scheduler-strategy"),
     FlagHistory("cuda-graph-max-bs", "0.5.20", "removed", "cuda-graph-max-bs-decode"),
-    FlagHistory("cuda-graph-max-bs-decode", "0.5.20", "new; before: --cuda-graph-max-bs"),
+    FlagHistory("cuda-graph-max-bs-decode", "0.5.14", "new; before: --cuda-graph-max-bs"),
+    FlagHistory("torchao-config", "0.5.18", "removed"),
+    FlagHistory("elastic-ep-rejoin", "0.5.21", "removed", "elastic-ep-join-mode=recover"),
+    FlagHistory("keep-mm-feature-on-device", "0.5.21", "removed", "mm-feature-transport=cuda_ipc"),
+    FlagHistory("cuda-graph-tc-compiler", "0.5.22", "removed"),
+    FlagHistory("speculative-skip-dp-mlp-sync", "0.5.23", "removed"),
     *(
         FlagHistory(name, "0.5.20", "removed", now)
         for name, now in {

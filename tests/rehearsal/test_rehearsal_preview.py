@@ -119,6 +119,18 @@ def test_what_is_not_decided_here_does_not_flip() -> None:
     assert found.flips == []
 
 
+def test_a_default_that_the_server_fills_in_later_does_not_flip() -> None:
+    old, new = answer({"mamba_full_memory_ratio": 0.9}), answer({"mamba_full_memory_ratio": None})
+    found = preview(rehearsal("1", {"x": old}), rehearsal("2", {"x": new}))
+    assert (found.flips, found.gone, found.come) == ([], {}, {})
+
+
+def test_long_lists_are_told_by_how_far_they_go() -> None:
+    old, new = answer({"sizes": list(range(1, 53))}), answer({"sizes": list(range(1, 11))})
+    (line,) = preview(rehearsal("1", {"x": old}), rehearsal("2", {"x": new})).lines()
+    assert "sizes 52 values up to 52 -> 10 values up to 10" in line
+
+
 def test_nothing_is_said_to_change_where_nothing_does() -> None:
     one = rehearsal("1", {"off": answer({"random_seed": 5}), "on": answer(ON, asks=True)})
     two = rehearsal("2", {"off": answer({"random_seed": 7}), "on": answer(ON, asks=True)})
