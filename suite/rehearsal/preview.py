@@ -166,7 +166,7 @@ def _only(pairs: Mapping[str, tuple[Answer, Answer]], side: int) -> dict[str, An
         other = pair[1 - side].settings
         for setting, value in pair[side].settings.items():
             known = (setting, *names.other_names(setting))
-            if setting not in found and not any(_has(other, name) for name in known):
+            if setting not in RANDOM | found.keys() and not any(_has(other, name) for name in known):
                 found[setting] = value
     ranked = config_diff.ranked(found)
     return {name: found[name] for name in sorted(ranked, key=lambda name: found[name] in _OFF)}

@@ -90,6 +90,7 @@ HISTORY: tuple[FlagHistory, ...] = (
             "piecewise-cuda-graph-tokens": "cuda-graph-bs-prefill",
             "prefill-cp-mode": "cp-strategy",
             "prefill-round-robin-balance": None,
+            "speculative-dflash-draft-window-size": "speculative-draft-window-size",
             "stream-output": "incremental-streaming-output",
         }.items()
     ),

@@ -23,6 +23,7 @@ import argparse, dataclasses, importlib, importlib.metadata, importlib.util, log
 import torch
 
 logger = logging.getLogger(__name__)
+{first}
 
 
 @dataclasses.dataclass
@@ -80,13 +81,18 @@ _REQUIRES = (
 )
 
 
-def install(folder: Path, body: str, requires: Sequence[str] = _REQUIRES) -> None:
-    """Put both packages into ``folder``; ``body`` is what resolution does, and returns what it found."""
+def install(folder: Path, body: str, requires: Sequence[str] = _REQUIRES, first: str = "") -> None:
+    """Put both packages into ``folder``.
+
+    ``body`` is what resolution does, and returns what it found; ``first`` is what happens at import.
+    """
     package = folder / "sglang/srt"
     package.mkdir(parents=True, exist_ok=True)
     for name in (folder / "sglang", package):
         (name / "__init__.py").write_text("")
-    (package / "server_args.py").write_text(_SERVER_ARGS.replace("{body}", indent(dedent(body), " " * 8)))
+    (package / "server_args.py").write_text(
+        _SERVER_ARGS.replace("{body}", indent(dedent(body), " " * 8)).replace("{first}", first)
+    )
     (folder / "torch").mkdir(exist_ok=True)
     (folder / "torch/__init__.py").write_text(_TORCH)
     info = folder / "sglang-0.5.99.dist-info"
@@ -114,9 +120,11 @@ def suite_of(folder: Path, **target: Any) -> config.Suite:
     return config.parse(data, folder / "suite.toml")
 
 
-def rehearsed(folder: Path, body: str, cards: Cards | None = BOX, **target: Any) -> Rehearsal:
+def rehearsed(
+    folder: Path, body: str, cards: Cards | None = BOX, first: str = "", **target: Any
+) -> Rehearsal:
     """All arms of a small SGLang whose resolution is ``body``."""
-    install(folder, body)
+    install(folder, body, first=first)
     suite = suite_of(folder, **target)
     runtime = Runtime(suite.target(), LocalHost(), sys.executable, cwd=str(folder))
     return rehearse(folder, suite.target(), Build("small", runtime), cards)

@@ -13,7 +13,9 @@ import pytest
 from suite import __main__ as command_line
 from suite import config, doctor
 from suite.doctor import Line
+from suite.hosts import LocalHost
 from suite.rehearsal import recorded
+from suite.rehearsal.checkpoints import stand_in
 from tests.rehearsal.small import BOX, install, rehearsed, suite_of
 
 REFUSES = 'assert not self.speculative_algorithm, "speculation is not supported on SM120"'
@@ -214,3 +216,14 @@ def test_the_doctor_rehearses_a_named_build_where_the_host_cannot_be_reached(tmp
     assert "python -m suite rehearse" in alone[0].todo
     lines = list(doctor.examine(local, target, [sys.executable]))
     assert [line.what for line in lines] == ["host", "rehearsal", "arms rehearsed", "arms rehearsed"]
+
+
+def test_config_files_of_this_machine_do_not_stand_in_on_another(tmp_path: Path) -> None:
+    class Far(LocalHost):
+        is_local = False
+
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/config.json").write_text("{}")
+    target = suite_of(tmp_path, model="/models/Nowhere-1B", checkpoint_config="configs").target()
+    assert stand_in(tmp_path, target, LocalHost(), target.model, None) == str(tmp_path / "configs")
+    assert stand_in(tmp_path, target, Far(), target.model, None) == target.model

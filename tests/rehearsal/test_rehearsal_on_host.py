@@ -83,6 +83,12 @@ def test_what_hangs_on_a_kernel_package_is_open_and_the_rest_is_resolved(tmp_pat
     assert answer.settings["tp_size"] == 4
 
 
+def test_what_is_asked_while_importing_is_listed_once_and_not_with_each_arm(tmp_path: Path) -> None:
+    found = rehearsed(tmp_path, "return 1", first="import flashinfer\nNEW = bool(flashinfer.is_new())")
+    assert ["flashinfer.is_new()" in question.what for question in found.imported] == [True]
+    assert [answer.asked for answer in found.arms.values()] == [[], []]
+
+
 def test_a_setting_made_of_something_unknown_is_open(tmp_path: Path) -> None:
     answer = rehearsed(tmp_path, "return torch.cuda.get_device_properties(0).L2_cache_size // 2 + 1").arms[
         "off"
@@ -168,7 +174,10 @@ def test_what_sglang_says_is_kept_with_the_arm(tmp_path: Path) -> None:
     assert (found.arms["off"].said, found.arms["on"].said) == ([], ["reset to 48"])
 
 
-def test_secrets_are_not_handed_over_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_secrets_are_not_handed_over_and_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     home, inside = tmp_path / "home", tmp_path / "inside"
     home.mkdir()
     inside.mkdir()

@@ -47,6 +47,14 @@ def test_speculation_that_comes_by_itself_breaks_although_nothing_is_refused() -
     assert found.turns[0].after.startswith("EAGLE")
 
 
+def test_what_gets_worse_comes_before_what_gets_better_however_many_arms() -> None:
+    refused = Answer(word="refused", asks=False, reason="ValueError: not on SM120")
+    old = {"a": refused, "b": refused, "c": answer({})}
+    new = {"a": answer({}), "b": answer({}), "c": refused}
+    found = preview(rehearsal("1", old), rehearsal("2", new))
+    assert [(turn.arms, turn.worse) for turn in found.turns] == [(["c"], True), (["a", "b"], False)]
+
+
 def test_an_arm_that_is_mended_does_not_break() -> None:
     refused = Answer(word="refused", asks=False, reason="ValueError: not on SM120")
     found = preview(rehearsal("1", {"a": refused}), rehearsal("2", {"a": answer({})}))
@@ -132,7 +140,7 @@ def test_long_lists_are_told_by_how_far_they_go() -> None:
 
 
 def test_nothing_is_said_to_change_where_nothing_does() -> None:
-    one = rehearsal("1", {"off": answer({"random_seed": 5}), "on": answer(ON, asks=True)})
+    one = rehearsal("1", {"off": answer({}), "on": answer(ON, asks=True)})
     two = rehearsal("2", {"off": answer({"random_seed": 7}), "on": answer(ON, asks=True)})
     assert preview(one, two).lines() == ["nothing changes for these command lines"]
 
