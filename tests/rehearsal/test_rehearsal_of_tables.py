@@ -27,6 +27,7 @@ SETTINGS = {
 }
 NO_SYNONYMS = {
     "enable-amd-monokernel",  # a switch, beside a choice
+    "grpc-http-sidecar-port",  # the only name in 0.5.12
     "hierarchical-sparse-attention-extra-config",  # the only name in 0.5.9
 }
 """Flags that set what another sets, and still cannot be written for each other."""
