@@ -63,6 +63,8 @@ HISTORY: tuple[FlagHistory, ...] = (
     FlagHistory("mamba-radix-cache-strategy", "0.5.14", "new; before: --mamba-scheduler-strategy"),
     FlagHistory("cuda-graph-max-bs", "0.5.20", "removed", "cuda-graph-max-bs-decode"),
     FlagHistory("cuda-graph-max-bs-decode", "0.5.14", "new; before: --cuda-graph-max-bs"),
+    FlagHistory("enable-deepep-waterfill", "0.5.16", "removed", "enable-waterfill"),
+    FlagHistory("optimistic-prefill-retries", "0.5.16", "removed"),
     FlagHistory("torchao-config", "0.5.18", "removed"),
     FlagHistory("elastic-ep-rejoin", "0.5.21", "removed", "elastic-ep-join-mode=recover"),
     FlagHistory("keep-mm-feature-on-device", "0.5.21", "removed", "mm-feature-transport=cuda_ipc"),

@@ -31,6 +31,7 @@ SETTING_RENAMES: Mapping[str, str] = {
     "nsa_decode_backend": "dsa_decode_backend",  # between 0.5.12 and 0.5.16
     "nsa_prefill_backend": "dsa_prefill_backend",  # between 0.5.12 and 0.5.16
     "enable_prefill_context_parallel": "enable_prefill_cp",  # between 0.5.16 and 0.5.20
+    "grpc_http_sidecar_port": "smg_http_sidecar_port",  # between 0.5.14 and 0.5.16
 }
 """Settings of /server_info by their old name, and what the same thing is called in 0.5.23."""
 

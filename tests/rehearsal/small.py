@@ -116,7 +116,12 @@ def suite_of(folder: Path, **target: Any) -> config.Suite:
         "arms": {"off": {}, "on": {"flags": {"speculative-algorithm": "NEXTN"}}},
         **target,
     }
-    data = {"default_target": "small", "budgets": {"quick": {}}, "targets": {"small": table}}
+    data = {
+        "default_target": "small",
+        "builtin": False,
+        "budgets": {"quick": {}},
+        "targets": {"small": table},
+    }
     return config.parse(data, folder / "suite.toml")
 
 

@@ -42,7 +42,7 @@ def write_suite(folder: Path, **target: object) -> Path:
     keys = {"model": str(folder / "model"), "gpus": 8, "cards": "rtx-pro-6000x8", **target}
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
     file.write_text(
-        f'default_target = "small"\n[budgets.quick]\n[targets.small]\n{text}\n'
+        f'default_target = "small"\nbuiltin = false\n[budgets.quick]\n[targets.small]\n{text}\n'
         f"env = {{ PYTHONPATH = {json.dumps(str(folder))} }}\n"
         f'launch = {{ kind = "process", python = {json.dumps(sys.executable)} }}\n'
         '[targets.small.arms]\noff = {}\non = { flags = { speculative-algorithm = "NEXTN" } }\n'
