@@ -63,6 +63,18 @@ HISTORY: tuple[FlagHistory, ...] = (
     FlagHistory("mamba-radix-cache-strategy", "0.5.14", "new; before: --mamba-scheduler-strategy"),
     FlagHistory("cuda-graph-max-bs", "0.5.20", "removed", "cuda-graph-max-bs-decode"),
     FlagHistory("cuda-graph-max-bs-decode", "0.5.14", "new; before: --cuda-graph-max-bs"),
+    *(
+        FlagHistory(name, "0.5.14", "removed", now)
+        for name, now in {
+            "custom-sigquit-handler": None,
+            "debug-tensor-dump-inject": None,
+            "enable-nan-detection": None,
+            "enable-piecewise-cuda-graph": "cuda-graph-backend-prefill=tc_piecewise",
+            "hybrid-kvcache-ratio": None,
+            "no-record-nolora-graph": None,
+            "record-nolora-graph": None,
+        }.items()
+    ),
     FlagHistory("enable-deepep-waterfill", "0.5.16", "removed", "enable-waterfill"),
     FlagHistory("optimistic-prefill-retries", "0.5.16", "removed"),
     FlagHistory("torchao-config", "0.5.18", "removed"),
@@ -97,8 +109,10 @@ HISTORY: tuple[FlagHistory, ...] = (
         }.items()
     ),
 )
-"""Renames and removals read in the published packages 0.5.9 to 0.5.23; those of 0.5.20 are the difference of
-the argparse tables of the installed 0.5.19 and 0.5.20, each with what 0.5.19's own help said to use instead."""
+"""Renames and removals of the published packages 0.5.9 to 0.5.23, each with what SGLang's own help said to use instead.
+
+From 0.5.12 on they are held to the parsers' own tables in ``rehearsals/``; 0.5.13 and 0.5.15 are not recorded, so what
+went with one of them is told of the release after."""
 
 
 def canonical(name: str) -> str:
