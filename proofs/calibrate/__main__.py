@@ -11,14 +11,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from proofs.calibrate import histories, plan, table
-from proofs.calibrate.build_claims import build_claims, cells
+from proofs.calibrate.build_claims import build_claims, cells, parting_claims
 from proofs.calibrate.cells import BESIDE, NAMED
 from proofs.calibrate.claims import Results, gate_claims, history_claims, summary, upgrade_claims
 from proofs.calibrate.histories import OtavaFigures
 from proofs.calibrate.measure import Figures, Task, measure
 from proofs.calibrate.noise import Noise
 from proofs.calibrate.trajectories import BuildFigures, Trajectories, measure_builds
-from proofs.calibrate.upgrades import UpgradeFigures, measure_upgrade
+from proofs.calibrate.upgrades import PartingFigures, UpgradeFigures, measure_parting, measure_upgrade
 from suite.gate.history import has_change_points
 
 WORST = 10
@@ -45,12 +45,14 @@ def main(argv: list[str] | None = None) -> int:
         if not arguments.quick:
             results |= _measured(pool, plan.again(_worst(results), 5 * n))
         upgrades = _upgrades(pool, n, arguments.quick)
+        parting = _parting(pool, n, arguments.quick)
         builds = _builds(pool, max(n // 2, 5), arguments.quick)
     rows = {sd: histories.ours(sd, 40 if arguments.quick else 200) for sd in SESSION_SDS}
     claims = [
         *gate_claims(results, arguments.quick),
         *build_claims(builds, arguments.quick),
         *upgrade_claims(upgrades, arguments.quick),
+        *parting_claims(parting, arguments.quick),
         *history_claims(rows),
     ]
     page = table.page(results, builds, claims, _otava(arguments.quick), n, time.monotonic() - start)
@@ -76,6 +78,17 @@ def _measured(
         if sys.stderr.isatty():
             print(f"\r{len(done)} of {len(waiting)}", end="", file=sys.stderr, flush=True)
     return {name: done[name] for name in tasks}
+
+
+def _parting(pool: ProcessPoolExecutor, n: int, quick: bool) -> dict[str, PartingFigures]:
+    waiting = {
+        f"s_t {100 * spread:g} %{f', drift {100 * drift:g} %' if drift else ''}": pool.submit(
+            measure_parting, Noise(0.01, 0.005, 0, drift=drift), spread, 4, min(n, 1000)
+        )
+        for spread in ((0.06,) if quick else (0.03, 0.06, 0.10))
+        for drift in (0.0, 0.05)
+    }
+    return {name: future.result() for name, future in waiting.items()}
 
 
 def _builds(pool: ProcessPoolExecutor, n: int, quick: bool) -> dict[str, tuple[Trajectories, BuildFigures]]:

@@ -102,10 +102,10 @@ def _session(
     if noise.drift:
         level = level + _drift(noise, layout, shape, launches, rng)
     rounds = level[..., None] + noise.cv * scale[:, None] * _rounds(noise, (*level.shape, ROUNDS), rng)
-    return _derive(np.asarray(rounds), layout, rng)
+    return derive(np.asarray(rounds), layout, rng)
 
 
-def _derive(rounds: Array, layout: Layout, rng: np.random.Generator) -> Array:
+def derive(rounds: Array, layout: Layout, rng: np.random.Generator) -> Array:
     """Columns that are not measurements of their own: copies, the ratio of two arms, acceptance from counts."""
     first: dict[tuple[str, str, str], int] = {}
     ratios = 0

@@ -103,7 +103,7 @@ class Drawn:
     layout: Layout
     speeds: Campaigns
     pairs: tuple[Pairs, ...]
-    generation: NDArray[np.intp]
+    generation: NDArray[np.intp] | None = None
 
     @property
     def acceptance(self) -> NDArray[np.intp]:
@@ -130,18 +130,23 @@ class Drawn:
     def judged(self) -> Decision:
         """What the gate itself says."""
         base, new = self.speeds.launch_values()
-        code = int(self.acceptance[0])
         return decide(
             base,
             new,
             self.layout,
             rounds=round_noise(self.speeds),
             generation=self.generation,
-            acceptance=Acceptance(
-                {int(g): pairs for g, pairs in zip(self.acceptance, self.pairs, strict=True)},
-                {int(g): Borne(self.pairs[0], code, SHARE) for g in self.steps},
-                {},
-            ),
+            acceptance=self.rests_on,
+        )
+
+    @property
+    def rests_on(self) -> Acceptance:
+        """Acceptance of each kind by its prompts, and the speeds of mtp-on on that of code."""
+        code = int(self.acceptance[0])
+        return Acceptance(
+            {int(g): pairs for g, pairs in zip(self.acceptance, self.pairs, strict=True)},
+            {int(g): Borne(self.pairs[0], code, SHARE) for g in self.steps},
+            {},
         )
 
 
@@ -163,7 +168,12 @@ def draw(cell: Trajectories, n: int, rng: np.random.Generator) -> Drawn:
         base[:, cell.sessions // 2 :, :, steps] += cell.step
         new[:, :, steps] += cell.step
         speeds = Campaigns(base, new)
-    return Drawn(layout, speeds, tuple(_pairs(cell, n, rng) for _ in KINDS), generation)
+    return Drawn(layout, speeds, draw_pairs(cell, n, rng), generation)
+
+
+def draw_pairs(cell: Trajectories, n: int, rng: np.random.Generator) -> tuple[Pairs, ...]:
+    """Acceptance of each kind, prompt by prompt."""
+    return tuple(_pairs(cell, n, rng) for _ in KINDS)
 
 
 def _pairs(cell: Trajectories, n: int, rng: np.random.Generator) -> Pairs:

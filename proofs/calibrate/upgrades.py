@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proofs.calibrate.noise import Noise, _rounds, even_layout
-from suite.gate.shrink import Array, trimmed_mean
-from suite.gate.upgrade import LOOK_SHARES, compare_builds, order
+from proofs.calibrate.noise import Campaigns, Noise, _rounds, derive, even_layout
+from proofs.calibrate.trajectories import GATE, Drawn, Trajectories, draw_pairs
+from suite.gate.shrink import Array, t_quantile, trimmed_mean
+from suite.gate.upgrade import LOOK_SHARES, Comparison, compare_builds, order
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,18 @@ class UpgradeFigures:
     found: dict[float, float]
     sdc_found: float
     pairs: float
+
+
+@dataclass(frozen=True)
+class PartingFigures:
+    """Percent of runs of two builds whose answers part: without a change no-go and go (all metrics); acceptance 5 %
+    lower found; steps 3 % longer found; 95 % intervals of acceptance that hold the truth."""
+
+    no_go: float
+    go: float
+    less_found: float
+    longer_found: float
+    held: float
 
 
 def measure_upgrade(
@@ -67,6 +80,38 @@ def _looked(values: Array, builds: str, looks: tuple[int, ...]) -> tuple[Array, 
         go |= open_ & running[:, None] & (part.go | part.better)
         open_ &= ~(no_go | go)
     return no_go, go, spent
+
+
+def measure_parting(noise: Noise, spread: float, pairs: int, n: int, *, prompts: int = 256) -> PartingFigures:
+    """The same with acceptance: another build as good as the reference, whose answers part (SD `spread` of a prompt's)."""
+    rng = np.random.default_rng(zlib.crc32(f"parting {noise} {spread} {pairs}".encode()))
+    builds = order(pairs)
+    values = _launches(noise, n, len(builds), len(GATE.columns), rng)
+    values = derive(values[..., None], GATE, rng)[..., 0]
+    cell = Trajectories(noise, spread, sessions=1, launches=pairs, prompts=prompts)
+    drawn = Drawn(GATE, Campaigns(values[:, :1, None, :, None], values[..., None]), draw_pairs(cell, n, rng))
+    candidate = np.array([b == "C" for b in builds], dtype=float)
+
+    def judged(of: Drawn, slower: float = 0.0) -> Comparison:
+        steps = slower * np.isin(np.arange(len(GATE.columns)), of.steps)
+        changed = values + candidate[:, None] * steps
+        return compare_builds(changed, builds, GATE, acceptance=of.rests_on)
+
+    none = judged(drawn)
+    added_se = np.hypot(none.se, none.accepted_se)
+    held = (
+        np.abs(none.change + none.accepted)[:, drawn.acceptance]
+        <= (t_quantile(0.975, none.df) * added_se)[:, drawn.acceptance]
+    )
+    less = judged(drawn.less_accepted(-float(np.log1p(-0.05))))
+    longer = judged(drawn, float(np.log1p(0.03)))
+    return PartingFigures(
+        100 * float(none.no_go.any(axis=1).mean()),
+        100 * float(none.go.all(axis=1).mean()),
+        100 * float(less.no_go[:, drawn.acceptance[0]].mean()),
+        100 * float(longer.no_go[:, drawn.steps].any(axis=1).mean()),
+        100 * float(held.mean()),
+    )
 
 
 def _launches(noise: Noise, n: int, launches: int, metrics: int, rng: np.random.Generator) -> Array:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from proofs.calibrate import claims
+from proofs.calibrate.build_claims import cells
 from proofs.calibrate.cells import NAMED, grid
 from proofs.calibrate.measure import Figures, Task, measure
 from proofs.calibrate.noise import Campaigns, Noise, even_layout, simulate, suite_layout
 from proofs.calibrate.rules import PEERS
-from proofs.calibrate.upgrades import measure_upgrade
+from proofs.calibrate.trajectories import Trajectories, measure_builds
+from proofs.calibrate.upgrades import measure_parting, measure_upgrade
 
 EVEN = even_layout()
 
@@ -126,3 +128,26 @@ def test_the_command_says_which_lines_did_not_hold(tmp_path: Path) -> None:
     assert (done.returncode == 0) is (held == total)
     assert page.count("| yes |") + page.count("| **no** |") == total
     assert page.count("| **no** |") == total - held
+
+
+def test_builds_that_are_as_good_as_each_other_are_told_so() -> None:
+    figures = measure_builds(Trajectories(NAMED["A"], n=150))
+    assert figures.false_alarm <= 2
+    assert figures.all_pass >= 90
+    assert figures.accepted_less[0.05] >= 97
+    assert figures.steps_longer[0.05] >= 97
+    assert 91 <= figures.held["acceptance"] <= 98
+    assert 75 <= figures.sdc_found["acceptance"] <= 100
+
+
+def test_two_interleaved_builds_whose_answers_part() -> None:
+    figures = measure_parting(NAMED["A"], 0.06, 4, 150)
+    assert figures.no_go <= 2
+    assert figures.go >= 88
+    assert figures.less_found >= 97
+    assert figures.longer_found >= 95
+
+
+def test_cells_have_names_of_their_own() -> None:
+    names = [cell.name for cell in cells(10, quick=False)]
+    assert len(names) == len(set(names)) >= 45
