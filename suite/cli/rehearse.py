@@ -106,10 +106,17 @@ def _recorded(folder: Path, made: Sequence[Rehearsal], used: list[str]) -> list[
         if before is not None and before.build not in {other.build for other in made}:
             found.append(preview(before, rehearsal, used))
         path = recorded.place(folder, rehearsal.target, rehearsal.build)
-        if path.exists():
-            _say(_beside(recorded.read(path), rehearsal, path))
-        recorded.write(rehearsal, path)
+        old = recorded.read(path) if path.exists() else None
+        if old is not None:
+            _say(_beside(old, rehearsal, path))
+        if old is None or not _as_recorded(old, rehearsal):
+            recorded.write(rehearsal, path)
     return found
+
+
+def _as_recorded(old: Rehearsal, new: Rehearsal) -> bool:
+    alike = old.arms.keys() == new.arms.keys() and (old.flags, old.defaults) == (new.flags, new.defaults)
+    return alike and all(recorded.same(old.arms[arm], new.arms[arm]) for arm in new.arms)
 
 
 def _beside(old: Rehearsal, new: Rehearsal, path: Path) -> str:

@@ -14,7 +14,7 @@ from suite import __main__ as command_line
 from suite import config, doctor
 from suite.doctor import Line
 from suite.hosts import LocalHost
-from suite.rehearsal import recorded
+from suite.rehearsal import environments, recorded
 from suite.rehearsal.checkpoints import stand_in
 from tests.rehearsal.small import BOX, install, rehearsed, suite_of
 
@@ -227,3 +227,23 @@ def test_config_files_of_this_machine_do_not_stand_in_on_another(tmp_path: Path)
     target = suite_of(tmp_path, model="/models/Nowhere-1B", checkpoint_config="configs").target()
     assert stand_in(tmp_path, target, LocalHost(), target.model, None) == str(tmp_path / "configs")
     assert stand_in(tmp_path, target, Far(), target.model, None) == target.model
+
+
+def test_a_release_is_recorded_once_and_anew_when_it_answers_otherwise(
+    tmp_path: Path, suite: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environments, "interpreter", lambda *_: sys.executable)
+    install(tmp_path, "return 1")
+    write_suite(tmp_path)
+    path = recorded.place(tmp_path / recorded.FOLDER, "small", "0.5.99")
+    assert suite("rehearse", "--build", "0.5.99", "--record").code == 0
+    first = path.stat().st_mtime_ns, path.read_text()
+    again = suite("rehearse", "--build", "0.5.99", "--record")
+    assert "0.5.99.json: as recorded, 2 arms" in again.err
+    assert (path.stat().st_mtime_ns, path.read_text()) == first
+    install(tmp_path, "return 2")
+    other = suite("rehearse", "--build", "0.5.99", "--record")
+    assert "recorded anew; other answers for off, on" in other.err
+    assert recorded.read(path).arms["off"].settings["found"] == 2
+    later = suite("rehearse", "--build", "0.5.100", "--record")
+    assert "From SGLang 0.5.99 to 0.5.100" in later.out
