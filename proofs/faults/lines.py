@@ -115,7 +115,6 @@ LINES: tuple[Line, ...] = (
     Line("other-rounding", kinds=(*CORE, "speedup"), unsaid=IMPROVED),
     Line("other-rounding=2", kinds=("decode", "acceptance", "speedup"), unsaid=IMPROVED),
     Line("recut-chunks"),
-    Line("other-rounding"),
     Line(
         "",
         kinds=("activation", "canary", "lossless"),

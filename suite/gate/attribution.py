@@ -7,7 +7,7 @@ tokens/s of short answers. Each effect goes to one cause, the first that explain
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from suite.gate.factors import factor_causes, loss, machine
 from suite.gate.records import Key, Outcome, Session
@@ -19,6 +19,8 @@ EXPLAINS = ("launch", "activation", "canary", "log")
 NO_START = "does not start: "
 ONE_PLACE = re.compile(r"^not measured: |^launch \d+: |\d+ of \d+ rounds, first ")
 SPELLED = re.compile(r" \([^()]*\)$")
+DISTURBANCE = re.compile(r"(?P<name>\w+) \((?P<evidence>.*)\)", re.DOTALL)
+"""A reason not to trust a figure, and what was seen: in each round something else of the same."""
 
 
 def causes(session: Session, judged: Judgement) -> list[Cause]:
@@ -139,14 +141,22 @@ def _infrastructure(session: Session, left: dict[Key, Verdict]) -> list[Cause]:
 
 def _by_reason(kind: str, verdicts: Iterable[Verdict]) -> list[Cause]:
     """One cause for all figures that share a reason, the launch and round it was seen in left out."""
-    grouped: dict[str, list[Verdict]] = {}
+    grouped: dict[str, dict[str, list[Verdict]]] = {}
     for verdict in verdicts:
         said = (verdict.needs or verdict.reason) if kind == "undecided" else verdict.reason
-        grouped.setdefault(ONE_PLACE.sub("", said), []).append(verdict)
-    return [
-        Cause(kind, text, sorted({v.arm for v in group}), [_said(v.key) for v in group])
-        for text, group in grouped.items()
-    ]
+        said = ONE_PLACE.sub("", said)
+        disturbed = DISTURBANCE.fullmatch(said) if kind == "invalid" else None
+        grouped.setdefault(disturbed["name"] if disturbed else said, {}).setdefault(said, []).append(verdict)
+    return [_of_one_reason(kind, alike) for alike in grouped.values()]
+
+
+def _of_one_reason(kind: str, alike: Mapping[str, Sequence[Verdict]]) -> Cause:
+    """`alike`: the figures by what was said of them; where that differs, the first stands for all."""
+    text, *others = alike
+    if others and (disturbed := DISTURBANCE.fullmatch(text)):
+        text = f"{disturbed['name']} (first: {disturbed['evidence']})"
+    group = [verdict for verdicts in alike.values() for verdict in verdicts]
+    return Cause(kind, text, sorted({v.arm for v in group}), [_said(v.key) for v in group])
 
 
 def _said(key: Key) -> str:

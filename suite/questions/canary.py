@@ -196,7 +196,8 @@ class Canary:
             shown = "\n".join(f"  asked: {q.text}\n  answer: {a[:120]!r}" for q, a in found.wrong[:SHOWN])
             raise BrokenPromise(
                 f"wrong answers: {found.right} of {found.asked} canary questions right, at least {floor:.0%} must be "
-                f"(wrong: {found.by_kind()}). Speed and acceptance of such a server mean nothing\n{shown}"
+                f"(wrong: {found.by_kind()}). Speed and acceptance of such a server mean nothing\n{shown}",
+                short=f"wrong answers ({found.right} of {found.asked} canary questions right)",
             )
         texts = f"{self._served.slot.arm}, {SHORT_TEXTS}"
         self._noted[texts] = self.ask_texts()

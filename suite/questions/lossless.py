@@ -49,11 +49,10 @@ class Divergence:
         return self.partings / self.tokens if self.tokens else float(self.partings > 0)
 
     def __str__(self) -> str:
-        return (
-            f"{self.partings} of {self.prompts} answers part, once in {1 / self.per_token:.0f} tokens"
-            if (self.partings)
-            else f"all {self.prompts} answers are equal over {self.tokens:.0f} tokens"
-        )
+        if not self.partings:
+            return f"all {self.prompts} answers are equal over {self.tokens:.0f} tokens"
+        often = "at once" if self.per_token >= 1 else f"once in {1 / self.per_token:.0f} tokens"
+        return f"{self.partings} of {self.prompts} answers part, {often}"
 
 
 def compare(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> Divergence:
@@ -195,5 +194,6 @@ class Answers:
         if found.partings >= ENOUGH and found.per_token > ceiling:
             raise BrokenPromise(
                 f"MTP changes {what}: {found}, which is {found.per_token:.2g} a token and may be {ceiling:g}. "
-                f"Speculation must not change greedy output beyond near ties\n  earliest: {found.earliest}"
+                f"Speculation must not change greedy output beyond near ties\n  earliest: {found.earliest}",
+                short=f"MTP changes {what} ({found})",
             )

@@ -200,6 +200,30 @@ def test_figures_not_to_be_trusted_name_the_disturbance_once(store: BaselineStor
     )
 
 
+def untrusted(*reasons: str) -> Judgement:
+    verdicts = [
+        Verdict(f"q[c{n}]", ON, "tpot_s", "invalid", "h", reason, Estimate("TPOT", "s", 1.0), 0.02)
+        for n, reason in enumerate(reasons)
+    ]
+    run = msgspec.structs.replace(session(), series=[])
+    return conclude(run, Judgement({v.key: v for v in verdicts}, {}, {}, [], [], None, []), Rules())
+
+
+def test_one_disturbance_seen_in_several_figures_is_one_cause_with_the_first_of_its_evidence() -> None:
+    said = untrusted(
+        "launch 1: 3 of 3 rounds, first buffering (288 events came in 30 bursts (all late))",
+        "launch 1: 2 of 3 rounds, first buffering (98 events came in 11 bursts)",
+        "launch 2: clocks_throttled (GPU 3: 1965 -> 1580 MHz)",
+        "baseline unusable: damaged (line 3)",
+    )
+    assert said.sentence == (
+        "CANNOT TELL: 4 of 4 figures not to be trusted; "
+        "buffering (first: 288 events came in 30 bursts (all late)); "
+        "clocks_throttled (GPU 3: 1965 -> 1580 MHz); and 1 more"
+    )
+    assert [len(cause.figures) for cause in said.causes] == [2, 1, 1]
+
+
 def test_what_was_asked_and_never_measured_is_named() -> None:
     asked = [Asked("decode_throughput[c8]", ON, ["output_tokens_per_s"], unmeasured="--minutes 10 were over")]
     said = made(speeds(ON, {1: 0.0}), asked=asked)

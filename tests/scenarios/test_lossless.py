@@ -25,6 +25,13 @@ def test_a_late_tie_is_rare_in_a_token_and_an_early_one_is_not():
     assert late.per_token == pytest.approx(1 / 99)
     assert early.per_token == 1.0
     assert "after 0 tokens" in early.earliest
+    assert str(late) == "1 of 1 answers part, once in 99 tokens"
+
+
+def test_answers_that_part_in_their_first_tokens_part_at_once():
+    broken = compare(_answers("aaaa", "bbbb"), _answers("cccc", "dddd"))
+    assert broken.per_token >= 1
+    assert str(broken) == "2 of 2 answers part, at once"
 
 
 def test_an_answer_that_stops_short_has_parted():

@@ -92,3 +92,8 @@ def test_every_fault_of_the_catalogue_has_a_line_and_every_line_a_fault():
     assert {fault.name for fault in CATALOGUE} - played == set()
     for line in LINES:
         behaviour_of([line.fault])
+
+
+def test_every_line_has_a_name_of_its_own_by_which_its_runs_are_kept():
+    names = [line.name for line in LINES]
+    assert sorted(names) == sorted(set(names))
