@@ -101,7 +101,8 @@ def _played(line: Line, baselines: Path, work: Path) -> Run:
     options = (*line.options, *(("-k", line.keyword) if line.keyword else ()))
     folder = "".join(letter if letter.isalnum() else "-" for letter in line.name)
     for attempt in range(ATTEMPTS):
-        run = play(line.fault, line.kinds, baselines, work / f"{folder}-{attempt + 1}", options, line.target)
+        place = work / f"{folder}-{attempt + 1}"
+        run = play(line.fault, line.kinds, baselines, place, options, line.target, line.env)
         if not shortcomings(line, run) or not disturbed(run):
             break
     print(

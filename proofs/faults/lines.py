@@ -47,6 +47,8 @@ class Line:
     target: str = "simulator"
     options: tuple[str, ...] = ()
     title: str = field(default="")
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of the run: what its surroundings put in its way."""
     unsaid: str = ""
     """What must not stand anywhere in what pytest printed."""
 
@@ -110,6 +112,12 @@ def _dies(
 LINES: tuple[Line, ...] = (
     # nothing wrong, or too little to act on
     Line("", kinds=(*CORE, "spellings", "prefill", "speedup", "steadiness", "startup", "steptime", "log")),
+    # a proxy that answers nobody stands in the environment: loopback is never asked through it
+    Line(
+        "",
+        title="a proxy in the environment",
+        env=tuple((name, "http://127.0.0.1:9") for name in ("http_proxy", "https_proxy", "all_proxy")),
+    ),
     Line("slow-decode=0.005", kinds=("decode", "speedup")),
     Line("acceptance-drop=0.005", kinds=("decode", "acceptance")),
     Line("other-rounding", kinds=(*CORE, "speedup"), unsaid=IMPROVED),

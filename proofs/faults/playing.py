@@ -65,6 +65,7 @@ def play(
     work: Path,
     options: Sequence[str] = (),
     target: str = "simulator",
+    variables: Sequence[tuple[str, str]] = (),
 ) -> Run:
     """Run the scenarios of ``kinds`` on the simulator with ``fault`` (empty: none), or on another target as it is.
 
@@ -72,6 +73,7 @@ def play(
         baselines: the directory of baselines to judge against, or to record into.
         work: an empty directory for what the run leaves behind.
         options: more options for pytest.
+        variables: more of its environment.
     """
     work.mkdir(parents=True, exist_ok=True)
     record = work / "record.jsonl"
@@ -98,6 +100,7 @@ def play(
         *options,
     ]
     env = {**os.environ, "FAULTS_RECORD": str(record), "SIMULATED_FAULT": fault, "PYTHONPATH": str(ROOT)}
+    env.update(variables)
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
