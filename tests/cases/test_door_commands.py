@@ -42,7 +42,7 @@ UNDERSTOOD = {
     f'numactl -N 1 bash -l -c "exec {PY} -m sglang.launch_server --model-path \\"${{MODEL}}\\" --tp 8 < /dev/null"': [
         PY
     ],
-    f"env A=1 B=2 systemd-inhibit {PY} -m sglang.launch_server {FLAGS}": [PY],
+    f"env A=1 B=2 systemd-inhibit {PY} -m sglang.launch_server {FLAGS}": ["env", "A=1", "B=2", PY],
 }
 
 REFUSED = {
