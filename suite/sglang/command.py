@@ -273,7 +273,8 @@ _HOME = re.compile(r"(?<!\S)~\S*")
 
 def _bare(text: str) -> str:
     """A shell's text without redirections and comments, both outside of quotes; ``~`` is not one that is known."""
-    pieces, place = [], 0
+    pieces: list[str] = []
+    place = 0
     for match in [*_QUOTED.finditer(text), None]:
         outside = _REDIRECT.sub(" ", text[place : match.start() if match else len(text)])
         if comment := _COMMENT.search(outside):  # whatever stands behind it is on the same line

@@ -38,6 +38,7 @@ class Odd:
     prefix: str = ""
     says: Any = None
     """What /server_info answers, whole, in place of its own; ``False``: it knows no such path."""
+    owned_by: str | None = None
     paths: dict[str, Any] = field(default_factory=dict)
     """More paths, and the JSON they answer."""
     asked: list[str] = field(default_factory=list)
@@ -90,7 +91,8 @@ def serving(odd: Odd) -> Iterator[str]:
                 else:
                     self._json(odd.says or odd.server_info())
             elif path == "/v1/models":
-                self._json({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+                owner = {"owned_by": odd.owned_by} if odd.owned_by else {}
+                self._json({"object": "list", "data": [{"id": MODEL, "object": "model", **owner}]})
             elif path in ("/metrics", "/metrics/") and odd.metrics is not None:
                 self._say(200, odd.metrics, "text/plain")
             elif path in odd.paths:

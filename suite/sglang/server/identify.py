@@ -22,16 +22,16 @@ _HANDSHAKE_S = 3.0
 
 
 def gateway_of(answer: Any, url: str) -> Gateway | None:
-    """The gateway that answers for its workers with one list, or several by their roles, of what they say."""
-    if isinstance(answer, list):
-        groups: Mapping[str, Any] = {"": answer}
-    else:
-        groups = answer if isinstance(answer, dict) and "version" not in answer else {}
-    found = {
-        str(role): len(members)
-        for role, members in groups.items()
-        if isinstance(members, list) and any(isinstance(m, dict) and _is_server(m) for m in members)
-    }
+    """The gateway that answers for its workers: with what they say, by their roles or addresses, or with a list of them."""
+    if is_server(answer):
+        return None
+    groups: Mapping[str, Any] = answer if isinstance(answer, dict) else {"": answer}
+    found = {str(role): count for role, members in groups.items() if (count := _servers_in(members))}
+    if isinstance(answer, dict):
+        listed = {name.removesuffix("_urls"): members for name, members in answer.items() if name in _LISTING}
+        found |= {
+            role: len(members) for role, members in listed.items() if members and isinstance(members, list)
+        }
     if not found:
         return None
     pairs = set(found) >= {"prefill", "decode"}
@@ -40,11 +40,33 @@ def gateway_of(answer: Any, url: str) -> Gateway | None:
     return Gateway(f"{url}: {what} answers there, for {counted} of them: it is no arm; {DIRECTLY}")
 
 
+_LISTING = frozenset({"workers", "worker_urls", "prefill_urls", "decode_urls"})
+_OWN = ("model_path", "internal_states")
+"""What every SGLang server tells of itself at /server_info, 0.5.9 to 0.5.23, and no router."""
+
+
+def is_server(answer: Any) -> bool:
+    """Is ``answer`` what one SGLang server says of itself?"""
+    return isinstance(answer, dict) and any(key in answer for key in _OWN)
+
+
+def _servers_in(value: Any) -> int:
+    """How many servers speak somewhere within ``value``."""
+    if is_server(value):
+        return 1
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(map(_servers_in, inner))
+
+
 def gateway_at(base: str, api_key: Secret | str | None, timeout_s: float = 10.0) -> Gateway | None:
     """The gateway at ``base``, if one lists its workers there; it may pass on what one of them says of itself."""
     for path in WORKER_LISTS:
         listed = _json(base + path, api_key, timeout_s)
-        workers = listed.get("workers", listed.get("urls")) if isinstance(listed, dict) else listed
+        workers = (
+            listed.get("workers", listed.get("urls", _addresses(listed)))
+            if isinstance(listed, dict)
+            else listed
+        )
         if isinstance(workers, list) and not (isinstance(listed, list) and not listed):
             named = [one_line(str(w.get("url", w)) if isinstance(w, dict) else str(w), 80) for w in workers]
             shown = ", ".join(named[:_SHOWN]) + (" ..." if len(named) > _SHOWN else "")
@@ -56,6 +78,11 @@ def gateway_at(base: str, api_key: Secret | str | None, timeout_s: float = 10.0)
     return None
 
 
+def _addresses(listed: Mapping[str, Any]) -> list[str] | None:
+    """The workers of a table that has them by their addresses."""
+    return [key for key in listed if "://" in key] or None
+
+
 def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.0) -> ServerError:
     """The error for an address where nothing tells of itself, as /server_info would."""
     shown = http.without_credentials(base)
@@ -64,14 +91,22 @@ def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.
     models = _json(f"{base}/v1/models", api_key, timeout_s)
     if isinstance(models, dict) and isinstance(models.get("data"), list):
         return Gateway(
-            f"{shown}: only the OpenAI API answers there (/v1/models), neither /server_info nor /get_server_info: "
-            f"another server, or a gateway or proxy that passes on nothing but /v1 and cannot tell what runs behind "
-            f"it; {DIRECTLY}"
+            f"{shown}: only the OpenAI API answers there (/v1/models{_owned(models['data'])}), neither /server_info "
+            f"nor /get_server_info: another server, or a gateway or proxy that passes on nothing but /v1 and cannot "
+            f"tell what runs behind it; {DIRECTLY}"
         )
     return NotSGLang(
         f"{shown}: neither /server_info nor /get_server_info is there: not an SGLang server, or not its root; "
         "check address and port (the root is what stands before /v1)"
     )
+
+
+def _owned(models: list[Any]) -> str:
+    """Who owns the models, which is how vLLM, llama.cpp and others name themselves."""
+    owners = sorted(
+        {str(model["owned_by"]) for model in models if isinstance(model, dict) and model.get("owned_by")}
+    )
+    return f", owned by {one_line(', '.join(owners), 60)}" if owners else ""
 
 
 def wrong_scheme(base: str) -> ServerTLSError | None:
@@ -92,10 +127,6 @@ def wrong_scheme(base: str) -> ServerTLSError | None:
         return None
     shown = http.without_credentials(base)
     return ServerTLSError(f"{shown}: this port speaks TLS; write https:// in place of http://")
-
-
-def _is_server(member: Mapping[str, Any]) -> bool:
-    return any(key in member for key in ("version", "model_path", "internal_states"))
 
 
 def _json(url: str, api_key: Secret | str | None, timeout_s: float) -> Any:

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from suite import redact
+from suite.foreign import one_line
 from suite.redact import Secret
 from suite.sglang import http
 from suite.sglang.errors import NotSGLang, ServerError, ServerKeyRefused, ServerNotReady
@@ -186,6 +187,11 @@ def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
         raise gateway
     if not isinstance(data, dict) or not isinstance(data.get("version"), str):
         raise NotSGLang(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'version'")
+    if not identify.is_server(data):
+        raise NotSGLang(
+            f"{url}: the answer is JSON with a version ({one_line(data['version'], 40)}), but not an SGLang server's: "
+            "it names no model_path"
+        )
     redact.learn(*secrets)
     data = redact.masked(data)
     states = data.get("internal_states")
