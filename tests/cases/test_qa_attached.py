@@ -1,0 +1,15 @@
+"""More servers that somebody brings: what is missing in one place is no word against what is said in another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cases.attached import attached
+from tests.cases.lookalike import Odd, reported, serving
+
+
+def test_counters_that_a_proxy_thinned_out_do_not_contradict_the_answers(tmp_path: Path) -> None:
+    with serving(Odd(details=reported)) as url:  # gauges alone, as a relabelling proxy may leave them
+        ran = attached(tmp_path, url.replace("http:", "HTTP:"), "-m", "perf and activation")
+    assert ran.code == 0, ran.out
+    assert "1 passed" in ran.out
