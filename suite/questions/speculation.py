@@ -79,7 +79,9 @@ class Speculation:
         info = self._served.info
         steps = sum(spec.verify_steps for spec in details) if details else None
         # beside verify steps in the answers a counter that is not there was dropped or renamed: no word against them
-        dropped = "not among the counters shown here, though the answers report verify steps" if steps else None
+        dropped = (
+            "not among the counters shown here, though the answers report verify steps" if steps else None
+        )
         return [
             from_resolved(info.speculation.algorithm, absent=not info.speculation.known),
             from_answers(

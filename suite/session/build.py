@@ -109,5 +109,8 @@ class Build:
         try:
             return installation.look(runtime.host, found.interpreter, env=found.environment, cwd=found.cwd)
         except ProbeError as error:
-            self.notes.append(f"the build is known by its answers alone: {str(error).splitlines()[0]}")
+            said = (
+                str(error).splitlines()[0].partition(";")[0]
+            )  # what to do is for a server that is launched here
+            self.notes.append(f"the build is known by its answers alone: {said}, which listens there")
             return None

@@ -13,3 +13,10 @@ def test_counters_that_a_proxy_thinned_out_do_not_contradict_the_answers(tmp_pat
         ran = attached(tmp_path, url.replace("http:", "HTTP:"), "-m", "perf and activation")
     assert ran.code == 0, ran.out
     assert "1 passed" in ran.out
+
+
+def test_a_server_below_a_prefix_of_v1_is_told_as_that(tmp_path: Path) -> None:
+    with serving(Odd(details=reported, metrics=None, prefix="/v1")) as url:
+        ran = attached(tmp_path, url, "-m", "perf and activation")
+    assert ran.code == 9, ran.out
+    assert f"an SGLang server answers below {url}, as behind a proxy with that prefix" in ran.out

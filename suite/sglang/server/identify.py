@@ -88,6 +88,11 @@ def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.
     shown = http.without_credentials(base)
     if (gateway := gateway_at(base, api_key, timeout_s)) is not None:
         return gateway
+    if is_server(_json(f"{base}/v1/server_info", api_key, timeout_s)):
+        return NotSGLang(
+            f"{shown}: an SGLang server answers below {shown}/v1, as behind a proxy with that prefix; "
+            "/v1 is taken for the OpenAI API's own: give the server's own address, or have the proxy name it otherwise"
+        )
     models = _json(f"{base}/v1/models", api_key, timeout_s)
     if isinstance(models, dict) and isinstance(models.get("data"), list):
         return Gateway(
