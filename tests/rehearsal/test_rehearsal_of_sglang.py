@@ -44,7 +44,7 @@ def asked(release: str, target: str, cards: Cards | None, arms: list[str]) -> Re
 
 @pytest.mark.parametrize("release", ["0.5.20", "0.5.23"])
 def test_another_environment_of_the_same_release_answers_as_recorded(release: str) -> None:
-    arms = ["mtp-off", "mtp-on", "mtp-steps-only", "attention-backend.trtllm_mha", "attention-backend.triton"]
+    arms = ["mtp-off", "mtp-on", "mtp-steps-only", "attention-backend.triton"]
     found = asked(release, "blackwell", parse("rtx-pro-6000x8"), arms)
     kept = recorded.read(recorded.place(ROOT / recorded.FOLDER, "blackwell", release))
     assert kept.cards == found.cards
