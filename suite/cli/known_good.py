@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from suite import config
 from suite.gate import known_good
+from suite.rehearsal import recorded
+from suite.rehearsal.preview import preview
+from suite.sglang import builds
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -21,6 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     parser.add_argument("--path", action="store_true", help="print only the file that a script reads")
+    parser.add_argument("--rehearsals", type=Path, default=Path(recorded.FOLDER), metavar="DIR")
     parser.set_defaults(func=run)
 
 
@@ -37,4 +41,20 @@ def run(arguments: argparse.Namespace) -> int:
     for line in known_good.way_back(known):
         print(f"  {line}")
     print(f"for scripts: {known_good.path_of(arguments.results, target)}")
+    for line in _upgrade(arguments.rehearsals, known):
+        print(line)
     return 0
+
+
+def _upgrade(folder: Path, known: known_good.KnownGood) -> list[str]:
+    """What the newest rehearsed release would change for this target, from recorded answers; empty where there are none."""
+    there = recorded.of_target(folder, known.target)
+    mine = builds.read(str(known.build["sglang"])).version
+    newest = max(there, default=None)
+    if mine not in there or newest is None or newest <= mine:
+        return []
+    lines = preview(recorded.read(there[mine]), recorded.read(there[newest])).lines()
+    return [
+        f"an upgrade to {newest} would change (rehearsed on pretended cards, see docs/rehearsal.md):",
+        *(f"  {line}" for line in lines),
+    ]

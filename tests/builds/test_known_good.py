@@ -125,3 +125,20 @@ def test_where_nothing_has_passed_yet_it_says_so_and_what_to_do(
     said = capsys.readouterr().err
     assert "no run of box has passed" in said
     assert "pytest -m perf --target box" in said
+
+
+@pytest.mark.parametrize(
+    ("release", "told"), [("0.5.21", True), ("0.5.23", False), ("0.0.0.dev1+gabcdef0", False)]
+)
+def test_what_an_upgrade_from_it_would_change_is_told_where_it_was_rehearsed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], release: str, told: bool
+) -> None:
+    known = msgspec.structs.replace(GOOD, target="blackwell", build={"sglang": release})
+    known_good.save(tmp_path, known)
+    rehearsals = Path(__file__).parents[2] / "rehearsals"
+    options = [f"--results={tmp_path}", f"--rehearsals={rehearsals}"]
+    assert command_line.main(["known-good", "--target=blackwell", *options]) == 0
+    said = capsys.readouterr().out
+    assert ("would change" in said) is told
+    if told:  # 0.5.22 caps decode graphs at --max-running-requests (docs/rehearsal.md)
+        assert "cuda_graph_config.decode" in said
