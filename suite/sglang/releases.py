@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
@@ -23,6 +24,10 @@ VERIFY_COUNTER = Ability("counter of verify steps (sglang:spec_verify_calls_tota
 """Read in the published packages 0.5.9 to 0.5.23 and tried on those that run on a CPU."""
 
 
+_COMMIT = re.compile(r"(^|\.)(g[0-9a-f]{6,}|d\d{8}|dirty)(\.|$)")
+"""In a local version: a commit, or a tree with changes; ``cu128`` is neither."""
+
+
 def version_of(text: str | None) -> Version | None:
     """``text`` as a version; ``None`` for what names none: ``unknown``, an image's tag, a checkout without tags."""
     try:
@@ -37,11 +42,14 @@ def has(version: str | None, since: str) -> bool | None:
     """Is what came with ``since`` in ``version``? ``None`` where nobody can know.
 
     A development build or release candidate of X holds what came before X; of what came with X it may hold
-    anything, and of anything later nothing is claimed: a fork or a patched image keeps its old name.
+    anything, and of anything later nothing is claimed: a fork or a patched image keeps its old name. A checkout some
+    commits after X (``0.5.18.post3+g1a2b3c4``) holds what came with X, and maybe more.
     """
     found, first = version_of(version), Version(since)
     if found is None:
         return None
+    if not found.is_prerelease and _COMMIT.search(found.local or ""):
+        return True if found >= first else None
     if not found.is_prerelease:
         return found >= first
     return True if Version(found.base_version) > first else None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from suite.sglang import releases
 from suite.sglang.errors import Gateway, NotSGLang
 from suite.sglang.server import identify, parse, read
 from tests.cases.lookalike import Odd, serving
@@ -70,3 +71,18 @@ def test_another_server_is_told_by_the_name_it_gives_itself(owner: str) -> None:
 def test_workers_listed_by_address() -> None:
     with serving(Odd(paths={"/workers": {"http://w1:1": {"load": 1}, "http://w2:1": {"load": 2}}})) as url:
         assert "for 2 workers: http://w1:1, http://w2:1" in str(identify.gateway_at(url, None))
+
+
+@pytest.mark.parametrize("version", ["0.5.18.post3+g1a2b3c4", "0.5.16+g1a2b3c4d5.d20261130", "0.5.9+dirty"])
+def test_a_checkout_after_a_release_is_none_and_may_hold_more(version: str) -> None:
+    assert releases.has(version, "0.5.19") is None
+    assert "it does from" not in str(releases.silence(version, releases.SPEC_IN_ANSWERS))
+
+
+@pytest.mark.parametrize("version", ["0.5.19.post1+g1a2b3c4", "0.5.23+cu130", "0.5.20.dev7+g1a2b3c4"])
+def test_what_came_with_the_release_before_is_there(version: str) -> None:
+    assert releases.has(version, "0.5.19")
+
+
+def test_a_build_for_another_cuda_is_the_release() -> None:
+    assert releases.has("0.5.16+cu128", "0.5.19") is False
