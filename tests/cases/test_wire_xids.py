@@ -122,6 +122,10 @@ def row(number: int, **words: str) -> str:
         ({"power_w": "ERR!"}, True),
         ({"utilization_percent": "[Unknown Error]"}, True),
         ({"sm_clock_mhz": "[GPU is lost]"}, True),
+        ({"persistence": "[GPU requires reset]"}, True),
+        ({"name": "[Unknown Error]", "driver": "[Unknown Error]"}, True),
+        ({"utilization_percent": "[GPU reset required]"}, True),
+        ({"power_w": "[Insufficient Permissions]"}, False),
         ({"reasons": "[N/A]"}, False),
         ({"power_w": "[Not Supported]"}, False),
         ({"memory_used_mib": "N/A"}, False),
@@ -140,3 +144,12 @@ def test_what_no_card_of_a_kind_tells_is_no_fault_unless_it_is_needed(tmp_path: 
     found = gpus.read(LocalHost(), stand_in(tmp_path, row(0, **quiet), row(1, **quiet)))
     assert isinstance(found, gpus.Gpus)
     assert gpus.card_faults(found.gpus) == []
+
+
+def test_a_sick_card_changes_no_identity(tmp_path: Path) -> None:
+    words = dict.fromkeys(("name", "compute_capability", "driver", "power_limit_w"), "ERR!")
+    sound = gpus.read(LocalHost(), stand_in(tmp_path, row(0), row(1)))
+    sick = gpus.read(LocalHost(), stand_in(tmp_path, row(0), row(1, **words)))
+    assert isinstance(sound, gpus.Gpus)
+    assert isinstance(sick, gpus.Gpus)
+    assert (sick.identity(), sick.subject()) == (sound.identity(), sound.subject())

@@ -12,7 +12,8 @@ WATCHED = frozenset({"temperature_c", "power_w", "sm_clock_mhz", "reasons", "uti
 """Figures without which nobody sees a card being slowed: a card must tell them, whatever others of its kind do."""
 
 _BROKEN = re.compile(
-    r"requires? reset|is lost|fallen off|ERR!|unknown error|no longer|inaccessible", re.IGNORECASE
+    r"requires? reset|reset (?:is )?required|needs? (?:a )?reset|is lost|fallen off|ERR!|unknown error|no longer|inaccessible",
+    re.IGNORECASE,
 )
 
 
@@ -29,7 +30,7 @@ class CardFault:
         shown = ", ".join(self.fields[:3]) + (
             f" and {len(self.fields) - 3} more" if len(self.fields) > 3 else ""
         )
-        return f"GPU {self.gpu} answers {self.said} for {shown}"
+        return f"GPU {self.gpu} answers {self.said or 'nothing'} for {shown}"
 
     @property
     def todo(self) -> str:

@@ -126,8 +126,10 @@ class Gpus:
 
     def identity(self) -> dict[str, object]:
         """What must be equal for two measurements to be comparable: the cards' name and number, compute capability."""
-        capability = sorted({gpu.compute_capability or "?" for gpu in self.gpus})
-        names = sorted({gpu.name for gpu in self.gpus})
+        capability = sorted({gpu.compute_capability for gpu in self.gpus if gpu.compute_capability}) or ["?"]
+        names = sorted(
+            {gpu.name for gpu in self.gpus if gpu.name}
+        )  # a sick card tells none, and is of their kind
         return {"gpu": ", ".join(names), "gpus": len(self.gpus), "compute_capability": ", ".join(capability)}
 
     def subject(self) -> dict[str, object]:
@@ -219,7 +221,7 @@ def _gpu(values: Mapping[str, str]) -> Gpu | None:
     return Gpu(
         index=int(index),
         uuid=values.get("uuid", ""),
-        name=values.get("name", ""),
+        name=_told(values.get("name")) or "",
         bus=values.get("bus", ""),
         compute_capability=_told(values.get("compute_capability")),
         driver=_told(values.get("driver")),
@@ -231,15 +233,17 @@ def _gpu(values: Mapping[str, str]) -> Gpu | None:
 
 
 def _is_silent(name: str, said: str) -> bool:
-    return (name in _NUMBERS and _number(said) is None) or (name == "reasons" and _mask(said) is None)
+    if name in _NUMBERS:
+        return _number(said) is None
+    return _mask(said) is None if name == "reasons" else _told(said) is None
 
 
 _NUMBERS = tuple(name for name in FIELDS if name.endswith(("_c", "_w", "_mhz", "_mib", "_percent")))
 
 
 def _told(value: str | None) -> str | None:
-    """A value, unless it is one of nvidia-smi's ways to say nothing (``[N/A]``, ``[Not Supported]``)."""
-    return None if not value or value.startswith("[") or value == "N/A" else value
+    """A value, unless it is one of nvidia-smi's ways to say nothing (``[N/A]``, ``[Not Supported]``, ``ERR!``)."""
+    return None if not value or value.startswith("[") or value in ("N/A", "ERR!") else value
 
 
 def _number(value: str) -> float | None:
