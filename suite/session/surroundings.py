@@ -195,9 +195,12 @@ class Surroundings:
         """
         record, worst = watched.record(), xids.worst(watched.xids)
         if failed := [*record["xids"], *record["lost"]]:
+            unknown = worst is not None and worst.meaning.whose == "unknown" and not record["lost"]
             raise DriverError(
                 f"a GPU failed while it was measured: {failed[0]}",
-                "This is the machine, not SGLang: reset the card or reboot, then run again.",
+                "Whose it is this suite does not know: look its number up in NVIDIA's catalogue of Xids, then run again."
+                if unknown
+                else "This is the machine, not SGLang: reset the card or reboot, then run again.",
             )
         if worst is not None:
             raise BrokenPromise(
