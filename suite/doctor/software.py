@@ -12,10 +12,11 @@ from suite.probes import checkpoint as checkpoints
 from suite.probes import installation
 from suite.redact import Secret, scrub
 from suite.servers.runtimes import Runtime
-from suite.sglang import builds, http, speculation_sources
+from suite.sglang import builds, speculation_sources
 from suite.sglang import server as servers
 from suite.sglang.config_diff import FIRST as TELLING
 from suite.sglang.errors import CheckpointError, MetricsDisabled
+from suite.sglang.proxies import proxy_for
 from suite.sglang.server import identify
 
 POISON = ("SGLANG_SIMULATE_ACC_LEN", "SGLANG_SIMULATE_ACC_METHOD", "SGLANG_SIMULATE_ACC_TOKEN_MODE")
@@ -66,7 +67,7 @@ def proxies(runtime: Runtime) -> Iterator[Line]:
         return
     told = ", ".join(f"{name}={scrub(value)}" for name, value in given.items())
     launch = runtime.target.launch
-    if isinstance(launch, config.AttachLaunch) and runtime.host.is_local and http.proxy_for(launch.url):
+    if isinstance(launch, config.AttachLaunch) and runtime.host.is_local and proxy_for(launch.url):
         said = f"{told}: the server at {launch.url} is asked through it, and measured with its delays"
         yield Line("warning", "proxy", said, "name the server in no_proxy")
     else:

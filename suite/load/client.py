@@ -20,6 +20,7 @@ from suite.load.workloads import Prompt
 from suite.redact import reveal
 from suite.sglang import http as sglang_http
 from suite.sglang.errors import ServerError, ServerUnreachable
+from suite.sglang.proxies import proxy_for
 
 _CONNECT_TIMEOUT_S = 10.0
 
@@ -137,7 +138,7 @@ class Client:
 def _direct(url: str) -> dict[str, None]:
     """What keeps httpx from taking a proxy of the environment where none is to be taken."""
     host = urlsplit(url).hostname or ""
-    return {} if sglang_http.proxy_for(url) else {f"all://[{host}]" if ":" in host else f"all://{host}": None}
+    return {} if proxy_for(url) else {f"all://[{host}]" if ":" in host else f"all://{host}": None}
 
 
 class _StartLine(httpx2.AsyncBaseTransport):

@@ -11,7 +11,7 @@ from suite.foreign import one_line
 from suite.load.reading import AVAILABLE
 from suite.load.records import LoadError
 from suite.redact import Secret
-from suite.sglang import http
+from suite.sglang.proxies import proxy_for
 
 TransportName = Literal["auto", "stamping", "public"]
 
@@ -68,9 +68,7 @@ class Endpoint:
     def uses_stamping(self) -> bool:
         """Whether bytes arrive through the stamping transport."""
         if self.transport == "auto":
-            return (
-                AVAILABLE and urlsplit(self.base_url).scheme == "http" and not http.proxy_for(self.base_url)
-            )
+            return AVAILABLE and urlsplit(self.base_url).scheme == "http" and not proxy_for(self.base_url)
         return self.transport == "stamping"
 
 

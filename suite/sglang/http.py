@@ -8,15 +8,12 @@ is never followed, so that no key leaves for elsewhere.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import ssl
-import urllib.request
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import http_exceptions
@@ -31,6 +28,7 @@ from suite.sglang.errors import (
     ServerTLSError,
     ServerUnreachable,
 )
+from suite.sglang.proxies import proxy_for
 
 T = TypeVar("T")
 
@@ -86,6 +84,11 @@ def ask(
         raise NotSGLang(f"{named}: the answer is larger than {most_bytes / 2**20:g} MiB") from None
     except aiohttp.ClientSSLError as error:
         raise _tls(named, error) from None
+    except aiohttp.ClientProxyConnectionError as error:
+        said = one_line(error.strerror or str(error.os_error))
+        raise ServerUnreachable(f"{named}: {_through(url)} cannot be reached ({said}); {_SPARE}") from None
+    except aiohttp.ClientHttpProxyError as error:
+        raise ServerUnreachable(f"{named}: {_through(url)} answered {error.status}; {_SPARE}") from None
     except aiohttp.ClientConnectorError as error:
         raise _unreachable(named, error.os_error) from None
     except aiohttp.ServerDisconnectedError as error:
@@ -97,8 +100,6 @@ def ask(
     except (aiohttp.ClientResponseError, http_exceptions.HttpProcessingError) as error:
         said = one_line(str(getattr(error, "message", "") or error), 120)
         raise NotSGLang(f"{named}: what answered there does not speak HTTP ({said})") from None
-    except aiohttp.ClientHttpProxyError as error:
-        raise ServerUnreachable(f"{named}: the proxy answered {error.status}") from None
     except (OSError, aiohttp.ClientError, UnicodeError) as error:  # a reset; a URL or a name that is none
         raise _unreachable(named, error) from None
 
@@ -157,6 +158,12 @@ def parsed(text: str, url: str) -> Any:
 
 def refused(url: str, answer: Answer) -> ServerError:
     """What an answer other than 200 means."""
+    if answer.status >= 400 and proxy_for(url) and answer.status not in (401, 404):
+        said = one_line(answer.body)
+        return ServerUnreachable(
+            f"{url}: HTTP {answer.status}, from the server or from {_through(url)}; {_SPARE}"
+            + (f"; it says: {said}" if said else "")
+        )
     if answer.status in (401, 403):
         return ServerKeyRefused(
             f"{url}: HTTP {answer.status}: the server wants another API key; "
@@ -175,28 +182,11 @@ def refused(url: str, answer: Answer) -> ServerError:
     return ServerError(f"{url}: HTTP {answer.status}" + (f": {said}" if said else ""))
 
 
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for ``url``; never one for loopback, where a tunnel's near end is too."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if is_loopback(host):
-        return None
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or urllib.request.proxy_bypass(host):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+_SPARE = "name the server in no_proxy if it needs none"
 
 
-def is_loopback(host: str) -> bool:
-    """Is ``host`` this machine by a name that no proxy can know?"""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
+def _through(url: str) -> str:
+    return f"the proxy {without_credentials(proxy_for(url) or 'of the environment')} of this environment"
 
 
 def without_credentials(url: str) -> str:

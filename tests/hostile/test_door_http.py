@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from suite.foreign import ERROR_BYTES, PAGE_BYTES
-from suite.sglang import errors, http
+from suite.sglang import errors, http, proxies
 from suite.sglang import server as server_probe
 from tests.hostile.door_servers import Bytes, forever, page, sending
 
@@ -151,11 +151,11 @@ def test_loopback_never_goes_through_a_proxy(name: str, host: str, monkeypatch: 
 
 def test_no_proxy_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "proxy.example:3128")
-    assert http.proxy_for("http://gpu-box.example:30000") == "http://proxy.example:3128"
+    assert proxies.proxy_for("http://gpu-box.example:30000") == "http://proxy.example:3128"
     for address in ("127.0.0.1", "127.8.9.1", "[::1]", "0.0.0.0", "localhost", "x.localhost"):
-        assert http.proxy_for(f"http://{address}:30000/v1") is None
+        assert proxies.proxy_for(f"http://{address}:30000/v1") is None
     monkeypatch.setenv("no_proxy", "gpu-box.example")
-    assert http.proxy_for("http://gpu-box.example:30000") is None
+    assert proxies.proxy_for("http://gpu-box.example:30000") is None
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
