@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from suite.foreign import ERROR_BYTES, PAGE_BYTES
 from suite.sglang import errors, http, proxies
 from suite.sglang import server as server_probe
+from suite.sglang.server import identify
 from tests.hostile.door_servers import Bytes, forever, page, sending
 
 DOOR = "answers of a server outside the measurement"
@@ -161,7 +163,10 @@ def test_no_proxy_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=400), st.booleans())
 def test_fuzz_any_bytes_end_in_a_server_error_or_an_answer(sent: bytes, as_body: bool) -> None:
-    with sending(lambda _: page(sent) if as_body else [sent]) as url:
+    soon = mock.patch.object(
+        identify, "_HANDSHAKE_S", 0.1
+    )  # what answers nothing to TLS is waited for that long
+    with soon, sending(lambda _: page(sent) if as_body else [sent]) as url:
         try:
             server_probe.read(url, api_key=KEY, timeout_s=2.0)
         except errors.ServerError as error:

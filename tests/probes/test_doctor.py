@@ -169,7 +169,10 @@ def test_a_unit_is_examined_with_its_interpreter_variables_and_flags(
     assert any(line.what == "sglang" and "0.0.0.dev1" in line.said for line in lines)
     assert [line.said.rpartition(": ")[2] for line in lines if line.what == "arms"] == ["off", "on"]
     (tmp_path / "unit").write_text("[Service]\nExecStart=/bin/sh -c run\n")
-    assert "by sh with no SGLang command" in bad(examine(launch={"kind": "systemd", "unit": "sglang.service"}), "systemd").said
+    assert (
+        "by sh with no SGLang command"
+        in bad(examine(launch={"kind": "systemd", "unit": "sglang.service"}), "systemd").said
+    )
 
 
 def test_speculation_that_was_asked_for_and_does_not_come(examine: Examine) -> None:

@@ -12,7 +12,7 @@ from suite import redact
 from suite.foreign import one_line
 from suite.redact import Secret
 from suite.sglang import http
-from suite.sglang.errors import NotSGLang, ServerError, ServerKeyRefused, ServerNotReady
+from suite.sglang.errors import NotSGLang, ServerError, ServerKeyRefused, ServerNotReady, ServerUnreachable
 from suite.sglang.server import identify, settings
 
 _NOT_SETTINGS = frozenset(
@@ -167,7 +167,11 @@ def _text(base: str, path: str, api_key: Secret | str | None, timeout_s: float) 
     except (ServerKeyRefused, ServerNotReady):
         raise
     except ServerError as error:
-        found = identify.wrong_scheme(base) or identify.gateway_at(base, api_key)
+        found: ServerError | None = identify.wrong_scheme(base)
+        if found is None and not isinstance(
+            error, ServerUnreachable
+        ):  # of one that is silent nothing else is asked
+            found = identify.gateway_at(base, api_key, timeout_s)
         raise (found or error) from None
 
 
