@@ -131,33 +131,48 @@ def expand(words: list[str], variables: Mapping[str, str]) -> list[str]:
     return result
 
 
+_VALUE = re.compile(
+    r"""[^\S\n]*(?:'([^']*)(?:'|\Z)|"((?:\\.|[^"\\])*)(?:"|\Z)|((?:\\.|[^\n\\])+))""", re.DOTALL
+)
+_ASSIGNMENT = re.compile(r"\s*(?:[#;](?:\\.|[^\n\\])*|([^\n=]*)(=|\n|\Z))", re.DOTALL)
+
+
 def environment_file(text: str) -> dict[str, str]:
-    """Variables of an ``EnvironmentFile``: a line each, shell-like quotes, nothing expanded."""
+    """Variables of an ``EnvironmentFile``, nothing expanded.
+
+    A value is quoted from its beginning on (over several lines, and several quoted parts are joined) or not at all:
+    quotes within ``{"a": 1}`` are its own.
+    """
     found: dict[str, str] = {}
-    for line in _logical_lines_of_environment(text):
-        name, equals, value = line.partition("=")
-        if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name.strip()):
-            found[name.strip()] = _unquoted(value.strip())
+    place = 0
+    while place < len(text):
+        start = _ASSIGNMENT.match(text, place)
+        if start is None or start.end() == place:
+            break
+        place, name = start.end(), (start[1] or "").strip()
+        if start[2] != "=":
+            continue
+        value = ""
+        while part := _VALUE.match(text, place):
+            place = part.end()
+            value += _resolved(part)
+            if part[3] is not None:
+                break
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            found[name] = value
     return found
 
 
-def _logical_lines_of_environment(text: str) -> Iterator[str]:
-    for line in re.sub(r"\\\n", "", text).splitlines():
-        if line.strip() and not line.lstrip().startswith(("#", ";")):
-            yield line
-
-
-def _unquoted(value: str) -> str:
+def _resolved(part: re.Match[str]) -> str:
     """Single quotes keep everything; double quotes know ``\\"``, ``\\\\``, ``\\$`` and ``\\```; bare text any."""
-
-    def piece(match: re.Match[str]) -> str:
-        if match[1] is not None:
-            return match[1]
-        if match[2] is not None:
-            return re.sub(r'\\(["\\$`])', r"\1", match[2])
-        return re.sub(r"\\(.)", r"\1", match[3])
-
-    return re.sub(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|((?:\\.|[^'"\\])+)""", piece, value, flags=re.DOTALL)
+    if part[1] is not None:
+        return part[1]
+    if part[2] is not None:
+        return re.sub(r'\\(["\\$`])', r"\1", part[2].replace("\\\n", ""))
+    bare = part[3].replace("\\\n", "")
+    return re.sub(
+        r"\\(.)", r"\1", bare.rstrip() if not bare.rstrip().endswith("\\") else bare, flags=re.DOTALL
+    )
 
 
 def quote(word: str) -> str:

@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from suite.servers import unit_file
 from suite.sglang.command import NotUnderstood, find
 
 FLAGS = "--model-path /models/m --tp 8"
@@ -63,3 +64,22 @@ def test_a_profiler_that_runs_the_module_is_no_look_alike() -> None:
     found = find(shlex.split(f"python -m debugpy --listen 5678 -m sglang.launch_server {FLAGS}"))
     assert dict(found.flags) == {"model-path": "/models/m", "tp-size": "8"}
     assert found.program[-2:] == ("-m", "sglang.launch_server")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (
+            'ARGS="--model-path /models/m \\\n  --tp 8"\nB=2\n',
+            {"ARGS": "--model-path /models/m   --tp 8", "B": "2"},
+        ),
+        ('CONFIG={"a": 1, "b": "x y"}\n', {"CONFIG": '{"a": 1, "b": "x y"}'}),
+        ("KEY='one\nNOT=one'\nB=2\n", {"KEY": "one\nNOT=one", "B": "2"}),
+        ('A="x" "y"\nB=it\'s\n', {"A": "xy", "B": "it's"}),
+        ("A=1 # no comment\n# A=2\n;A=3\nexport C=1\n", {"A": "1 # no comment"}),
+        ('A="\\$x \\"y\\" \\n"\nB=\\$x\n', {"A": '$x "y" \\n', "B": "$x"}),
+    ],
+)
+def test_an_environment_file_is_read_as_systemd_does(text: str, values: dict[str, str]) -> None:
+    """After systemd.exec(5) and its reader's states: quotes count from a value's beginning on, over lines."""
+    assert unit_file.environment_file(text) == values
