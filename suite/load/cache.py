@@ -37,7 +37,7 @@ def flush(endpoint: Endpoint, timeout_s: float = 30.0) -> None:
 
 
 _ADMIN = (
-    " A server with --admin-api-key takes only that key here: name the variable that holds it as admin_api_key_env"
+    "; a server that was started with an admin key takes only that one here: name the variable that holds it as admin_api_key_env"
     " in the target's launch table."
 )
 _HINTS = {

@@ -39,6 +39,8 @@ class Odd:
     says: Any = None
     """What /server_info answers, whole, in place of its own; ``False``: it knows no such path."""
     owned_by: str | None = None
+    flush_key: str | None = None
+    """The only key that it takes for /flush_cache, as a server with an admin key."""
     paths: dict[str, Any] = field(default_factory=dict)
     """More paths, and the JSON they answer."""
     asked: list[str] = field(default_factory=list)
@@ -105,7 +107,9 @@ def serving(odd: Odd) -> Iterator[str]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
             path = self._path()
-            if path == "/flush_cache":
+            if path == "/flush_cache" and odd.flush_key not in (None, self._key()):
+                self._say(401, '{"error":"Unauthorized"}')
+            elif path == "/flush_cache":
                 self._say(200, "Cache flushed.\n", "text/plain")
             elif path == "/generate" and odd.meta_info is not None:
                 tokens = int(body["sampling_params"]["max_new_tokens"])
@@ -115,6 +119,9 @@ def serving(odd: Odd) -> Iterator[str]:
                 self._stream(body, "chat" in path)
             else:
                 self._say(404, '{"detail":"Not Found"}')
+
+        def _key(self) -> str:
+            return (self.headers.get("Authorization") or "").removeprefix("Bearer ")
 
         def _path(self) -> str:
             odd.asked.append(self.path)

@@ -20,3 +20,13 @@ def test_a_server_below_a_prefix_of_v1_is_told_as_that(tmp_path: Path) -> None:
         ran = attached(tmp_path, url, "-m", "perf and activation")
     assert ran.code == 9, ran.out
     assert f"an SGLang server answers below {url}, as behind a proxy with that prefix" in ran.out
+
+
+def test_a_server_with_an_admin_key_names_what_is_to_be_given(tmp_path: Path) -> None:
+    """The sentence itself must survive the scrubbing of secrets."""
+    with serving(Odd(details=reported, metrics=None, flush_key="sesame")) as url:
+        ran = attached(tmp_path, url, "-m", "perf and decode")
+    assert ran.code == 9, ran.out
+    assert "started with an admin key takes only that one here: name the variable" in " ".join(
+        ran.out.split()
+    )
