@@ -71,9 +71,16 @@ def shortcomings(told: Sequence[Told]) -> list[str]:
     worse = by_name["noisier head"]
     if not any(v.word == "regression" for v in worse.acceptance):
         wrong.append("the noisier head must be called a regression of acceptance")
-    if "fewer drafts are accepted" not in worse.sentence or "steps" in worse.sentence:
-        wrong.append(f"the noisier head must be named as acceptance and not as steps: {worse.sentence}")
+    if "fewer drafts are accepted" not in worse.sentence:
+        wrong.append(f"the noisier head must be named as acceptance: {worse.sentence}")
+    if "steps" in worse.sentence and not disturbed(told):
+        wrong.append(f"the noisier head must not be named as steps: {worse.sentence}")
     return wrong
+
+
+def disturbed(told: Sequence[Told]) -> bool:
+    """Did steps move in runs of the same head, too? Then the machine was not quiet, and steps say nothing of a build."""
+    return any("steps" in one.sentence for one in told if one.name != "noisier head")
 
 
 def _holds_zero(verdict: Verdict) -> bool:
@@ -105,6 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(
         "\n".join(line for one in told for line in one.lines),
         "\n".join(wrong or ["all as it must be"]),
+        *(["this machine was not quiet: steps were not looked at"] if disturbed(told) else []),
         sep="\n\n",
     )
     return 1 if wrong else 0
