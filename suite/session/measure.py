@@ -36,6 +36,7 @@ from suite.session.run import Run
 from suite.session.served import Served
 from suite.session.steadiness import Steady, windows
 from suite.session.stopping import StoppedEarly
+from suite.sglang import releases
 from suite.terminal.figures import number
 
 WARM_UP_BATCHES = 6
@@ -121,7 +122,8 @@ class Measure:
                     requests=requests,
                     rounds=rounds,
                 )
-            )
+            ),
+            self._silence,
         )
 
     def each_prompt(
@@ -147,8 +149,13 @@ class Measure:
                     temperature=temperature,
                     at_once=at_once if isinstance(at_once, int) else None,
                 )
-            )
+            ),
+            self._silence,
         )
+
+    @property
+    def _silence(self) -> str | None:
+        return releases.silence(self._served.info.version, releases.SPEC_IN_ANSWERS)
 
     def steadily(
         self, workload: str | Workload, *, concurrency: int, seconds: float, max_tokens: int
@@ -166,7 +173,7 @@ class Measure:
             progress=lambda p: self._run.passing(_progress_line(f"{self._served.slot}: long run", p)),
         )
         self._served.check()
-        return Steady(played, windows(played, seconds), seconds)
+        return Steady(played, windows(played, seconds), seconds, self._silence)
 
     def leave_early(self, workload: str | Workload, *, clients: int, after_s: float) -> int:
         """Send requests of ``clients`` clients who all hang up after ``after_s`` seconds; how many did."""

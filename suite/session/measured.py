@@ -10,10 +10,14 @@ from suite.session.recording import Played
 
 
 class Measured:
-    """What one ``measure`` call found in this launch."""
+    """What one ``measure`` call found in this launch.
 
-    def __init__(self, played: Played) -> None:
+    ``silence`` says why a server of this release may not tell its acceptance; ``None`` where it would.
+    """
+
+    def __init__(self, played: Played, silence: str | None = None) -> None:
         self.played = played
+        self._silence = silence
 
     def __getitem__(self, metric: str) -> float | None:
         """The median of a metric over the rounds; ``None`` where the server does not report it."""
@@ -24,9 +28,12 @@ class Measured:
 
         Raises:
             BrokenPromise: the metric is missing, or below the floor; ``otherwise`` says what that means.
+            InvalidMeasurement: it is missing, and a server of this release may not tell it.
         """
         label = metrics.METRICS[metric].label
         value = self[metric]
+        if value is None and self._silence is not None:
+            raise InvalidMeasurement(f"{label} unknown: {self._silence}")
         if value is None:
             raise BrokenPromise(f"{label} unknown: {self.played.reason(metric)}")
         if value < floor:

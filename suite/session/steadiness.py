@@ -167,6 +167,8 @@ class Steady:
     round: Round
     windows: list[Window]
     duration_s: float = 0.0
+    silence: str | None = None
+    """Why a server of this release may not tell its acceptance; ``None`` where it would."""
 
     def must_hold(self) -> None:
         """Assert that every request was answered, and that neither tokens/s nor acceptance fades, dips or falls in
@@ -223,8 +225,11 @@ class Steady:
         Raises:
             BrokenPromise: it is lower by more than a tenth, beyond what requests differ by, or one of the two is
                 unknown.
+            InvalidMeasurement: one is unknown, and a server of this release may not tell it.
         """
         free, full = alone.acceptance_length, self.acceptance_length
+        if (free is None or full is None) and self.silence is not None:
+            raise InvalidMeasurement(f"acceptance length unknown: {self.silence}")
         if free is None or full is None:
             raise BrokenPromise("acceptance length unknown: no answer reports speculative work")
         doubt = SURE * float(np.hypot(_standard_error(self.round), _standard_error(alone.round)))

@@ -30,3 +30,11 @@ def test_a_server_with_an_admin_key_names_what_is_to_be_given(tmp_path: Path) ->
     assert "started with an admin key takes only that one here: name the variable" in " ".join(
         ran.out.split()
     )
+
+
+def test_acceptance_that_a_release_cannot_tell_breaks_no_promise(tmp_path: Path) -> None:
+    with serving(Odd(version="0.5.12", metrics=None)) as url:
+        ran = attached(tmp_path, url, "-m", "perf and acceptance")
+    assert ran.code == 8, ran.out
+    assert "SGLang 0.5.12 reports no speculative work in its answers" in " ".join(ran.out.split())
+    assert "NO-GO" not in ran.out
