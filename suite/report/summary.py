@@ -83,7 +83,7 @@ def _told(word: str, verdicts: list[Verdict]) -> list[str]:
 def _unmeasured(verdicts: list[Verdict]) -> list[str]:
     """What was asked and not measured, once for all that share the reason."""
     shared = Counter(verdict.reason for verdict in verdicts)
-    lines = [f"{count} figures {reason}" for reason, count in shared.items()]
+    lines = [f"{count} figure{'s' if count > 1 else ''} {reason}" for reason, count in shared.items()]
     return ["", *lines] if lines else []
 
 
