@@ -42,6 +42,7 @@ SHORT = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Record baselines, play every line, print the matrix."""
+    begun = time.monotonic()
     options = _options(argv)
     lines = REAL if options.real else LINES
     chosen = [line for line in lines if not options.only or any(word in line.name for word in options.only)]
@@ -52,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with ThreadPoolExecutor(1 if options.real else options.jobs) as pool:
             runs = list(pool.map(lambda line: _played(line, baselines, work), chosen))
         bad = _print(chosen, runs)
+        print(f"in {(time.monotonic() - begun) / 60:.1f} minutes")
     finally:
         if not options.keep:
             shutil.rmtree(work, ignore_errors=True)
@@ -98,18 +100,28 @@ def _session(work: Path, number: int) -> Session:
 
 
 def _played(line: Line, baselines: Path, work: Path) -> Run:
+    begun = time.monotonic()
     options = (*line.options, *(("-k", line.keyword) if line.keyword else ()))
     folder = "".join(letter if letter.isalnum() else "-" for letter in line.name)
     for attempt in range(ATTEMPTS):
-        place = work / f"{folder}-{attempt + 1}"
-        run = play(line.fault, line.kinds, baselines, place, options, line.target, line.env)
+        kept = work / f"{folder}-{attempt + 1}"
+        own = _copied(baselines, kept) if "--record-baseline" in line.options else baselines
+        run = play(line.fault, line.kinds, own, kept, options, line.target, line.env)
         if not shortcomings(line, run) or not disturbed(run):
             break
-    print(
-        f"  {'as it must be' if not shortcomings(line, run) else 'NOT as it must be'}: {line.name}",
-        flush=True,
-    )
+    found = shortcomings(line, run)
+    verdict = "NOT as it must be" if found else "as it must be"
+    again = f", {attempt + 1} runs" if attempt else ""
+    told = [f"  {verdict}: {line.name} ({time.monotonic() - begun:.0f} s{again})", *found]
+    print("\n      ".join(told), flush=True)
     return run
+
+
+def _copied(baselines: Path, kept: Path) -> Path:
+    """What is recorded must not be what other lines are judged against."""
+    if baselines.exists():
+        shutil.copytree(baselines, kept / "baselines", dirs_exist_ok=True)
+    return kept / "baselines"
 
 
 def _print(lines: Sequence[Line], runs: Sequence[Run]) -> int:

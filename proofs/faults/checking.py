@@ -21,6 +21,8 @@ def shortcomings(line: Line, run: Run) -> list[str]:
         found.append(f"pytest ended with status {run.status}, although nothing may fail")
     if line.unsaid and (match := re.search(line.unsaid, run.printed)):
         found.append(f"it must not say {match[0]!r}")
+    if line.must and run.recorded:
+        found.append(f"of a server with a fault it recorded {', '.join(run.recorded)}")
     if line.must and run.status == 0:
         found.append("pytest ended with status 0")
     return found

@@ -120,8 +120,8 @@ LINES: tuple[Line, ...] = (
     ),
     Line("slow-decode=0.005", kinds=("decode", "speedup")),
     Line("acceptance-drop=0.005", kinds=("decode", "acceptance")),
-    Line("other-rounding", kinds=(*CORE, "speedup"), unsaid=IMPROVED),
-    Line("other-rounding=2", kinds=("decode", "acceptance", "speedup"), unsaid=IMPROVED),
+    Line("other-rounding", (), MEASURING, NO_VERDICT, (*CORE, "speedup"), unsaid=IMPROVED),
+    Line("other-rounding=2", (), MEASURING, NO_VERDICT, ("decode", "acceptance"), unsaid=IMPROVED),
     Line("recut-chunks"),
     Line(
         "",
@@ -211,6 +211,7 @@ LINES: tuple[Line, ...] = (
         (Says("acceptance_length", REGRESSION, r"acceptance length -[2-6]\.\d %", "code"),),
         MEASURING,
         kinds=("activation", "lossless", "decode", "acceptance"),
+        sentence=r"fewer drafts are accepted",
         title="draft-partial=0.04, hardly loaded worse",
     ),
     Line(
@@ -218,6 +219,7 @@ LINES: tuple[Line, ...] = (
         (Says("acceptance_length", REGRESSION, r"acceptance length -"),),
         MEASURING,
         kinds=("activation", "acceptance"),
+        sentence=r"fewer drafts are accepted",
         title="another build with a partly loaded draft",
     ),
     Line(
@@ -306,6 +308,7 @@ LINES: tuple[Line, ...] = (
         ),
         ("answers_are_right", "mtp_does_not_change_answers"),
         ("error", REGRESSION),
+        sentence=r"short text completions",
     ),
     Line(
         "aborts",
@@ -322,6 +325,7 @@ LINES: tuple[Line, ...] = (
         ),
         REQUESTS,
         ("error", REGRESSION),
+        sentence=r"more than one server",
     ),
     Line(
         "early-stop",
@@ -376,26 +380,41 @@ LINES: tuple[Line, ...] = (
         NO_VERDICT,
         sentence=r"clocks_throttled",
     ),
-    Line("power-cap", (Says("decode_throughput", INVALID, r"power_capped"),), MEASURING, NO_VERDICT),
+    Line(
+        "power-cap",
+        (Says("decode_throughput", INVALID, r"power_capped"),),
+        MEASURING,
+        NO_VERDICT,
+        sentence=r"power_capped",
+    ),
     # the machine beside the server
-    Line("company", (Says("decode_throughput", INVALID, r"foreign_processes"),), MEASURING, NO_VERDICT),
+    Line(
+        "company",
+        (Says("decode_throughput", INVALID, r"foreign_processes"),),
+        MEASURING,
+        NO_VERDICT,
+        sentence=r"foreign_processes",
+    ),
     Line(
         "xid=31",
         (Says("decode_throughput", BROKEN, r"this build's kernels failed on a GPU: Xid 31"),),
         MEASURING,
         ("error", REGRESSION),
+        sentence=r"Xid 31",
     ),
     Line(
         "xid=79",
         (Says("decode_throughput", INFRASTRUCTURE, r"a GPU failed while it was measured: Xid 79"),),
         MEASURING,
         NO_VERDICT,
+        sentence=r"Xid 79",
     ),
     Line(
         "card-answers=[GPU requires reset]",
         (Says("decode_throughput", INFRASTRUCTURE, r"GPU 4 answers \[GPU requires reset\]"),),
         MEASURING,
         NO_VERDICT,
+        sentence=r"GPU requires reset",
     ),
     # cache and memory
     Line(
@@ -453,6 +472,7 @@ LINES: tuple[Line, ...] = (
         (Says("acceptance_length", INVALID, r"acceptance_identity"),),
         REQUESTS,
         NO_VERDICT,
+        sentence=r"acceptance_identity",
     ),
     Line(
         "log-only",

@@ -49,13 +49,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One pytest run: its exit status, its items, the tables it showed, what it printed, and its one sentence."""
+    """One pytest run: its exit status, its items, the tables it showed, what it printed, and its one sentence.
+
+    recorded: the files of baselines that it wrote.
+    """
 
     status: int
     ended: tuple[Ended, ...]
     tables: str
     printed: str
     sentence: str = ""
+    recorded: tuple[str, ...] = ()
 
 
 def play(
@@ -99,6 +103,7 @@ def play(
         ),
         *options,
     ]
+    before = _contents(baselines)
     env = {**os.environ, "FAULTS_RECORD": str(record), "SIMULATED_FAULT": fault, "PYTHONPATH": str(ROOT)}
     env.update(variables)
     try:
@@ -114,4 +119,9 @@ def play(
         json.loads(path.read_text(encoding="utf-8")) for path in sorted(work.glob("results/*/verdicts.json"))
     ]
     ended = tuple(Ended(**json.loads(line)) for line in lines)
-    return Run(status, ended, tables, printed, said[-1].get("sentence", "") if said else "")
+    recorded = tuple(sorted(name for name, text in _contents(baselines).items() if before.get(name) != text))
+    return Run(status, ended, tables, printed, said[-1].get("sentence", "") if said else "", recorded)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -94,6 +94,13 @@ def test_every_fault_of_the_catalogue_has_a_line_and_every_line_a_fault():
         behaviour_of([line.fault])
 
 
+def test_nothing_may_be_recorded_of_a_server_with_a_fault():
+    recording = Run(1, (CAUGHT,), "", "", recorded=("decode_throughput-c1--mtp-off.json",))
+    assert shortcomings(DEAD, recording) == [
+        "of a server with a fault it recorded decode_throughput-c1--mtp-off.json"
+    ]
+
+
 def test_every_line_has_a_name_of_its_own_by_which_its_runs_are_kept():
     names = [line.name for line in LINES]
     assert sorted(names) == sorted(set(names))
