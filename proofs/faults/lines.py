@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 BROKEN, REGRESSION, INVALID, INFRASTRUCTURE = "broken promise", "regression", "invalid", "infrastructure"
 
 CORE = ("activation", "lossless", "canary", "decode", "acceptance")
-"""Kinds that every fault is played against, so that what is no fault of theirs is seen to leave them alone."""
+"""Kinds that a fault is played against, so that what is no fault of theirs is seen to leave them alone."""
+
+BRIEF = ("activation", "lossless", "canary", "decode")
+"""The same for faults that are seen without the acceptance pass, which is half of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ LINES: tuple[Line, ...] = (
         ),
         (*SPELLINGS, *MEASURING),
         ("error", REGRESSION),
-        (*CORE, "spellings"),
+        (*BRIEF, "spellings"),
         sentence=r"MTP is on although --speculative-algorithm was not given",
     ),
     Line(
@@ -163,7 +166,7 @@ LINES: tuple[Line, ...] = (
             *MEASURING,
         ),
         ("error", REGRESSION),
-        (*CORE, "spellings"),
+        (*BRIEF, "spellings"),
         sentence=r"MTP is off although",
     ),
     Line(
@@ -187,7 +190,7 @@ LINES: tuple[Line, ...] = (
                 r"starts with --speculative-algorithm NEXTN on a checkpoint without MTP heads",
             ),
         ),
-        kinds=(*CORE, "spellings"),
+        kinds=(*BRIEF, "spellings"),
         sentence=r"without MTP heads",
     ),
     # drafts
@@ -293,6 +296,7 @@ LINES: tuple[Line, ...] = (
         ),
         ("answers_are_right", "mtp_does_not_change_answers"),
         ("error", REGRESSION),
+        kinds=BRIEF,
         sentence=r"mtp-on: wrong answers",
     ),
     Line(
@@ -308,6 +312,7 @@ LINES: tuple[Line, ...] = (
         ),
         ("answers_are_right", "mtp_does_not_change_answers"),
         ("error", REGRESSION),
+        kinds=BRIEF,
         sentence=r"short text completions",
     ),
     Line(
@@ -325,6 +330,7 @@ LINES: tuple[Line, ...] = (
         ),
         REQUESTS,
         ("error", REGRESSION),
+        kinds=BRIEF,
         sentence=r"more than one server",
     ),
     Line(
@@ -332,6 +338,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INVALID, r"early_stop"),),
         (*MEASURING, "answers_are_right"),
         ("error", REGRESSION),
+        kinds=BRIEF,
         sentence=r"early_stop",
     ),
     # speed
@@ -378,6 +385,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INVALID, r"clocks_throttled"),),
         MEASURING,
         NO_VERDICT,
+        kinds=("activation", "decode"),
         sentence=r"clocks_throttled",
     ),
     Line(
@@ -385,6 +393,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INVALID, r"power_capped"),),
         MEASURING,
         NO_VERDICT,
+        kinds=("activation", "decode"),
         sentence=r"power_capped",
     ),
     # the machine beside the server
@@ -393,6 +402,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INVALID, r"foreign_processes"),),
         MEASURING,
         NO_VERDICT,
+        kinds=("activation", "decode"),
         sentence=r"foreign_processes",
     ),
     Line(
@@ -400,6 +410,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", BROKEN, r"this build's kernels failed on a GPU: Xid 31"),),
         MEASURING,
         ("error", REGRESSION),
+        kinds=("activation", "decode"),
         sentence=r"Xid 31",
     ),
     Line(
@@ -407,6 +418,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INFRASTRUCTURE, r"a GPU failed while it was measured: Xid 79"),),
         MEASURING,
         NO_VERDICT,
+        kinds=("activation", "decode"),
         sentence=r"Xid 79",
     ),
     Line(
@@ -414,6 +426,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INFRASTRUCTURE, r"GPU 4 answers \[GPU requires reset\]"),),
         MEASURING,
         NO_VERDICT,
+        kinds=("activation", "decode"),
         sentence=r"GPU requires reset",
     ),
     # cache and memory
@@ -498,6 +511,7 @@ LINES: tuple[Line, ...] = (
         (Says("decode_throughput", INVALID, r"buffering"),),
         MEASURING,
         NO_VERDICT,
+        kinds=BRIEF,
         sentence="buffering",
     ),
     _all_fail("usage-missing", r"usage"),
