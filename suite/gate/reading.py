@@ -132,7 +132,7 @@ class Reading:
     def verdict(self, look: int) -> Verdict:
         """The whole verdict, given at this look."""
         word, estimate = word_of(self.decision, self.g), self.estimate()
-        headline = change_line(estimate, self.rule.margin, self._against())
+        headline = self._by_factor(word, estimate) + change_line(estimate, self.rule.margin, self._against())
         return Verdict(
             *self.key,
             word,
@@ -143,6 +143,19 @@ class Reading:
             self._needs(word),
             look,
         )
+
+    def _by_factor(self, word: Word, estimate: Estimate) -> str:
+        """What to say first where the factor that decides moved one way and the whole the other; else nothing."""
+        if word not in ("regression", "improvement") or estimate.change is None:
+            return ""
+        worse = word == "regression"
+        if (estimate.change * self.rule.sign > 0) is worse:
+            return ""
+        name = "acceptance" if self._at(self.decision.by_acceptance) else "steps"
+        factor = next((f for f in estimate.factors if f.name == name and f.change is not None), None)
+        if factor is None or factor.change is None:
+            return ""
+        return f"{name} alone {'cost' if worse else 'gained'} {percent(abs(factor.change))[1:]}, the whole hides it: "
 
     def _against(self) -> str:
         version = self.baseline.subject.get("sglang")

@@ -190,6 +190,18 @@ def test_longer_steps_are_found_whatever_the_answers_yield(store: object) -> Non
         assert acceptance.ci_low < acceptance.change < acceptance.ci_high  # type: ignore[operator]
 
 
+def test_a_loss_by_steps_that_acceptance_hides_is_headed_by_its_factor(tmp_path: Path) -> None:
+    store = recorded(tmp_path, ["old"] * 5, prompts=256, spread=0.0)
+    verdict = verdicts(store, run("new", "new", prompts=256, spread=0.0, lower=-0.15, slower=0.06))[SPEED]
+    assert verdict.estimate.change > 0.05  # type: ignore[operator]
+    assert verdict.word == "regression"
+    assert verdict.headline.startswith("steps alone cost ")
+    assert "the whole hides it: output tokens/s +" in verdict.headline
+    plain = verdicts(store, run("new", "new", prompts=256, spread=0.0, slower=0.06))[SPEED]
+    assert plain.word == "regression"
+    assert plain.headline.startswith("output tokens/s -")
+
+
 def test_the_product_holds_both_parts(store: object) -> None:
     estimate = verdicts(store, run("new", "a", slower=0.05, lower=0.05))[SPEED].estimate
     steps, acceptance = estimate.factors
