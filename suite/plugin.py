@@ -98,6 +98,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config.option, "numprocesses", None) and "perf" in config.option.markexpr:
+        raise pytest.UsageError(
+            "-n does not go with -m perf: one server is measured at a time, and two would disturb each other"
+        )
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     plugin = PerfPlugin(config)

@@ -151,3 +151,9 @@ def test_ids_are_readable(tmp_path):
     ran = perf(tmp_path, "--collect-only", "-q", "--launches=2")
     assert "scenarios/test_decode.py::test_decode_throughput[mtp-on-c1-launch2]" in ran.out.splitlines()
     assert "scenarios/test_decode.py::test_decode_throughput[mtp-on-c1-verdict]" in ran.out.splitlines()
+
+
+def test_a_run_is_not_split_over_workers(tmp_path):
+    ran = perf(tmp_path, "-n2")
+    assert ran.code == 4
+    assert "-n does not go with -m perf" in ran.out
