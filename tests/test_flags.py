@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from suite.sglang.flags import Flags, canonical, history_of, parse_argv, parse_change
@@ -39,6 +39,7 @@ def test_false_removes_a_flag_whatever_way_it_is_written(base, name):
     assert underscored == base.merge({name: None})
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(command_lines, command_lines, command_lines)
 def test_merging_is_associative(a, b, c):
     assert a.merge(b).merge(c) == a.merge(b.merge(c))

@@ -140,7 +140,8 @@ def test_a_workload_that_was_never_recorded_says_which_were(tmp_path):
 @pytest.mark.parametrize("option", ["--accept-regression=a new card", "--accept-regression= "])
 def test_a_reason_to_accept_a_regression_needs_something_to_record(tmp_path, option):
     ran = perf(tmp_path, _config(tmp_path, '["decode"]'), option, "--collect-only")
-    assert (ran.code == 4) == bool(option.split("=", 1)[1].strip())
+    assert ran.code == 4  # a reason without a recording, or no reason at all
+    assert "--accept-regression" in ran.out
 
 
 @pytest.mark.parametrize("spoiled", ["another model", "a damaged file", "a folder that cannot be written"])
@@ -160,6 +161,6 @@ def test_what_cannot_be_recorded_is_known_before_anything_is_launched(tmp_path, 
         options = (*options, "--baselines=/proc/nowhere")
     ran = perf(tmp_path, *options)
     assert ran.code == 4, ran.out
-    assert "nothing was launched" in ran.out
+    assert "nothing was launched" in ran.out or "--baselines /proc/nowhere: cannot be written" in ran.out
     assert len(list((tmp_path / "results").glob("*/logs/*.log"))) == logs
     assert stored.read_bytes() == before

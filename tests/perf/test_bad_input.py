@@ -129,7 +129,8 @@ def test_a_missing_baseline_can_be_made_an_error(tmp_path):
 def test_the_plan_launches_nothing(tmp_path):
     ran = perf(tmp_path, "--plan", "--target=blackwell", "--budget=gate")
     assert ran.code == 0
-    assert "minutes" in ran.out
+    assert re.search(r"^9 launches, \d+ rounds: about [\d.]+ hours", ran.out, re.M)
+    assert re.search(r"^at worst, .*27 launches, \d+ rounds: about [\d.]+ hours", ran.out, re.M)
     assert not list((tmp_path / "results").glob("*"))
 
 
@@ -143,7 +144,6 @@ def test_the_plan_tells_how_small_a_loss_of_acceptance_it_will_show(tmp_path):
     assert told["acceptance_length[code-t0]"][0] == 256
     assert told["acceptance_by_context[10240]"][0] == 51
     assert 2.0 < told["acceptance_length[code-t0]"][1] < 4.0 < told["acceptance_by_context[10240]"][1]
-    assert "8 acceptance passes" in ran.out
     assert "up to 10 rounds in place of 5" in ran.out
 
 

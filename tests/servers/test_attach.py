@@ -121,7 +121,7 @@ def test_an_api_key_comes_from_the_environment(tmp_path: Path, monkeypatch: pyte
             seen.append(self.headers["Authorization"])
             self.reply(
                 200 if seen[-1] == "Bearer k3y3y3y" else 401,
-                b'{"version": "0.5.23", "speculative_algorithm": "EAGLE"}',
+                b'{"version": "0.5.23", "model_path": "/m", "speculative_algorithm": "EAGLE"}',
             )
 
     with _serving(Keyed) as url:
