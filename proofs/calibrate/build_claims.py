@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from proofs.calibrate.cells import NAMED
 from proofs.calibrate.claims import Claim
@@ -56,6 +57,8 @@ def build_claims(measured: Measured, quick: bool) -> list[Claim]:
     five = gate.where(lambda c: c.sessions == 5 and not c.nightly and c.noise in quiet())
     nights = gate.where(lambda c: c.nightly and c.noise in (NAMED["A"], Noise(0.003, 0.0, 0.003)))
     learned = lines.where(lambda c: c.sessions > 1)
+    # with a step among five nightlies the spread is swollen (docs/gate.md): too wide is allowed there, too narrow never
+    sharp = learned.where(lambda c: not (c.step and c.sessions == 5))
     claims = [
         lines.at_most(
             "another build as good as the last: regression (1 % meant)", lambda f: f.false_alarm, 1.5 + slack
@@ -114,26 +117,17 @@ def build_claims(measured: Measured, quick: bool) -> list[Claim]:
             97,
             wide,
         ),
-        *learned.between(
-            "95 % intervals of steps x acceptance, more than one session",
-            lambda f: f.held["steps x acceptance"],
-            93,
-            98,
-            wide,
-        ),
-        *learned.between(
-            "the same with steps 3 and 5 % longer",
-            lambda f: f.held["longer steps x acceptance"],
-            93,
-            98,
-            wide,
-        ),
-        *learned.between(
-            "95 % intervals of speed without MTP, more than one session",
-            lambda f: f.held["speed"],
-            93,
-            98,
-            wide,
+        *(
+            line
+            for text, key in (
+                ("95 % intervals of steps x acceptance, more than one session", "steps x acceptance"),
+                ("the same with steps 3 and 5 % longer", "longer steps x acceptance"),
+                ("95 % intervals of speed without MTP, more than one session", "speed"),
+            )
+            for line in (
+                learned.at_least(text, partial(_held, key), 93 - wide),
+                sharp.at_most(f"{text}, and not too wide", partial(_held, key), 98 + wide),
+            )
         ),
         lines.at_least(
             "95 % intervals of speed on the stated prior of one session",
@@ -179,6 +173,10 @@ def parting_claims(measured: Mapping[str, PartingFigures], quick: bool) -> list[
         worst("95 % intervals of acceptance that hold the truth", lambda f: f.held, 93 - wide, low=True),
         worst("and not more often", lambda f: f.held, 97 + wide, low=False),
     ]
+
+
+def _held(what: str, figures: BuildFigures) -> float:
+    return figures.held[what]
 
 
 class _Lines:
