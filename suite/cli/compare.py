@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from suite import config
+from suite.cli.gate import rules_of
 from suite.gate import Baseline, BaselineStore, GateError, Judgement, Rules, Series, Session, judge
 from suite.gate.baselines import BaselineSession, Found
 from suite.gate.records import differing
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Say what A and B are, what changed, the table, and what was not compared. The status is 0: this is no gate."""
     after = stored_runs.load(arguments.b, arguments.results).session
     before = _before(arguments, after)
-    compared = compare(before, after, _rules(arguments.suite_config, after.target))
+    compared = compare(before, after, rules_of(arguments.suite_config, after.target))
     for line in compared.lines(arguments.a, after):
         print(line)
     return 0
@@ -67,11 +67,6 @@ def _as_baseline(session: Session, series: Series) -> Baseline:
     """A run's series in the place of a baseline of one session."""
     recorded = BaselineSession(session.run_id, session.started_at, series.subject, series.launches)
     return Baseline(series.question, series.arm, series.identity, [recorded], series.derived_from)
-
-
-def _rules(path: Path, target: str) -> Rules:
-    known = config.load(path).targets.get(target) if path.exists() else None
-    return Rules() if known is None else Rules.of_target(known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,11 @@ def _store(arguments: argparse.Namespace, target: str) -> BaselineStore:
     return BaselineStore(arguments.baselines, target)
 
 
-def _rules(arguments: argparse.Namespace, target: str) -> Rules:
+def rules_of(suite_config: Path, target: str) -> Rules:
     """The rules of a target in suite.toml; the defaults where there is no such file or target."""
-    if not arguments.suite_config.exists():
+    if not suite_config.exists():
         return Rules()
-    known = config.load(arguments.suite_config).targets.get(target)
+    known = config.load(suite_config).targets.get(target)
     return Rules() if known is None else Rules.of_target(known)
 
 
@@ -112,7 +112,7 @@ def run_judge(arguments: argparse.Namespace) -> int:
     session = stored.session
     target = arguments.target or session.target
     found = _store(arguments, target).sessions_for(session)
-    judgement = judge(session, found, _rules(arguments, target))
+    judgement = judge(session, found, rules_of(arguments.suite_config, target))
     for note in stored.notes:
         print(f"note: {note}")
     _print_judgement(judgement)
@@ -198,7 +198,7 @@ def run_promote(arguments: argparse.Namespace) -> int:
     session = msgspec.structs.replace(stored, plan=plan)
     target = arguments.target or session.target
     store = _store(arguments, target)
-    judgement = judge(session, store.sessions_for(session), _rules(arguments, target))
+    judgement = judge(session, store.sessions_for(session), rules_of(arguments.suite_config, target))
     kept_out = refused(session, judgement)
     for arm, why in kept_out.items():
         print(f"nothing of {arm} is recorded: {why}", file=sys.stderr)
@@ -262,7 +262,9 @@ def run_import(arguments: argparse.Namespace) -> int:
     session = imported.session
     store = _store(arguments, target)
     folder: Path = arguments.results / session.run_id
-    save_run(folder, session, judge(session, store.sessions_for(session), _rules(arguments, target)))
+    save_run(
+        folder, session, judge(session, store.sessions_for(session), rules_of(arguments.suite_config, target))
+    )
     for note in imported.notes:
         print(note)
     print(f"run {session.run_id}: {len(session.series)} series, {len(arguments.files)} launches, in {folder}")
@@ -281,7 +283,7 @@ def run_history(arguments: argparse.Namespace) -> int:
     target = _target(arguments)
     history = History(arguments.history, target)
     latest = _append_runs(history, arguments.results, target)
-    entries, rules = history.read(), _rules(arguments, target)
+    entries, rules = history.read(), rules_of(arguments.suite_config, target)
     print(f"{len(entries)} runs of {target} in {history.path}")
     worse = False
     if has_change_points():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import config
+from suite.cli.load import key_of
 from suite.grid import cells as grid
 from suite.grid import table
 from suite.load import Endpoint, LoadError
@@ -88,7 +88,13 @@ def run(arguments: argparse.Namespace) -> int:
         unmeasured = _launched(suite, target, arms, kept, asked, arguments)
     else:
         arms = [_running(arguments)]
-        _fill(Endpoint(arguments.server_url, api_key=_key(arguments)), arms[0], kept, asked, arguments)
+        _fill(
+            Endpoint(arguments.server_url, api_key=key_of(arguments.api_key_env)),
+            arms[0],
+            kept,
+            asked,
+            arguments,
+        )
         unmeasured = []
     _write(kept, arms, name, arguments.out, last=True)
     for said in unmeasured:
@@ -145,20 +151,9 @@ def _launched(
 
 def _running(arguments: argparse.Namespace) -> str:
     """The name of a server that runs: what it is."""
-    info = server_probe.read(arguments.server_url, api_key=_key(arguments))
+    info = server_probe.read(arguments.server_url, api_key=key_of(arguments.api_key_env))
     print(f"{arguments.server_url}: SGLang {info.version}, {info.speculation}")
     return str(info.speculation)
-
-
-def _key(arguments: argparse.Namespace) -> str | None:
-    name = arguments.api_key_env
-    if name is None:
-        return None
-    if not os.environ.get(name):
-        raise config.ConfigError(
-            f"--api-key-env {name}: there is no such environment variable, or it is empty"
-        )
-    return os.environ[name]
 
 
 def _fill(

@@ -113,7 +113,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, print, write. Exit status 0: all good; 1: requests failed; 8: the measurement is not to be trusted."""
-    endpoint = Endpoint(args.server_url, args.model, _key(args.api_key_env), args.api, args.transport)
+    endpoint = Endpoint(args.server_url, args.model, key_of(args.api_key_env), args.api, args.transport)
     workload = _workload(args, endpoint)
     print(
         f"{workload.name}: {len(workload.prompts)} prompts, hash {workload.content_hash}, to {endpoint.root_url}"
@@ -218,7 +218,8 @@ def _play(
     )
 
 
-def _key(name: str | None) -> str | None:
+def key_of(name: str | None) -> str | None:
+    """The API key that the variable ``name`` holds; ``None`` without a name. Raises LoadError where it holds none."""
     if name is not None and not os.environ.get(name):
         raise LoadError(f"--api-key-env {name}: there is no such environment variable, or it is empty")
     return os.environ[name] if name is not None else None

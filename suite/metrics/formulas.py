@@ -139,7 +139,7 @@ def cached_prompt_tokens(played: Played) -> Figure:
 
 
 def step(played: Played) -> Figure:
-    """Time per output token x tokens a step of the same request; with MTP off a step makes one token."""
+    """Time per output token x tokens per step of the same request; with MTP off a step makes one token."""
     timed = [(t, r.spec) for r in played.good if (t := tpot_s(r)) is not None]
     if not timed:
         return Figure(None, _why_empty(played.good, counted=True))

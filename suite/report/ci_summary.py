@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from suite.foreign import one_line
-from suite.gate import Estimate, Judgement, Key, Session, Verdict
-from suite.report.summary import by_severity
-from suite.terminal.figures import number, percent, signed
+from suite.gate import Judgement, Key, Session, Verdict
+from suite.report.summary import by_severity, change_of
+from suite.terminal.figures import number, percent
 
 NAME = "summary.md"
 GITHUB = "GITHUB_STEP_SUMMARY"
@@ -97,18 +97,10 @@ def _table(pairs: Iterable[tuple[Key, Verdict]]) -> str:
             escaped(estimate.label),
             number(estimate.value, estimate.unit),
             number(estimate.baseline_value, estimate.unit),
-            _change(estimate),
+            change_of(estimate),
         ]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
-
-
-def _change(estimate: Estimate) -> str:
-    if estimate.change is None:
-        return "-"
-    if estimate.ci_low is None or estimate.ci_high is None:
-        return percent(estimate.change)
-    return f"{percent(estimate.change)} ({signed(100 * estimate.ci_low)}..{signed(100 * estimate.ci_high)})"
 
 
 def _plot(judgement: Judgement) -> str:

@@ -103,7 +103,7 @@ def _row(key: Key, verdict: Verdict, session: Session) -> Row:
         value=number(estimate.value, estimate.unit),
         spread=_spread(session.find(key.question, key.arm), key.metric),
         baseline=number(estimate.baseline_value, estimate.unit),
-        change=_change(estimate),
+        change=change_of(estimate),
         verdict=verdict.word,
     )
 
@@ -117,7 +117,8 @@ def _spread(series: Series | None, metric: str) -> str:
     return f"±{100 * (max(values) - min(values)) / 2 / middle:.1f} %"
 
 
-def _change(estimate: Estimate) -> str:
+def change_of(estimate: Estimate) -> str:
+    """The change with its 95 % interval, in percent; ``-`` where nothing was compared."""
     if estimate.change is None:
         return "-"
     if estimate.ci_low is None or estimate.ci_high is None:

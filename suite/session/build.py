@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import urllib.parse
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -11,15 +10,12 @@ from pathlib import Path
 from suite.config import AttachLaunch, DockerLaunch
 from suite.hosts import HostError
 from suite.probes import image, installation
+from suite.probes.on_host.installed import BUILD_VARIABLES
 from suite.servers.errors import ServerError
 from suite.servers.runtimes import Runtime
 from suite.sglang.errors import ProbeError
 
 SGLANG = "sglang.launch_server"
-_TOLD = re.compile(
-    r"^(SGLANG_|SGL_|NCCL_|FLASHINFER_|CUDA_|NVSHMEM_|PYTORCH_|TORCH|TRITON_|OMP_NUM_THREADS$|LD_PRELOAD$)"
-)
-_OUR_OWN = re.compile(r"^SGLANG_PERF_GATE_")
 
 
 class Build:
@@ -46,7 +42,7 @@ class Build:
             env: the variables that the arm sets for the server, secrets masked; they win over its host's.
         """
         facts, inherited = self._facts
-        ours = {n: v for n, v in {**inherited, **env}.items() if _TOLD.match(n) and not _OUR_OWN.match(n)}
+        ours = {n: v for n, v in {**inherited, **env}.items() if BUILD_VARIABLES.match(n)}
         variables = {f"env.{name}": value.replace(self._directory, "{run}") for name, value in ours.items()}
         return {**facts, **variables}
 

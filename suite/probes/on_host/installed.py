@@ -22,10 +22,10 @@ from suite.probes.on_host import code_identity
 from suite.redact import MASK, is_secret, scrub
 
 _GROUPS = ("sglang.srt.plugins", "sglang.srt.platforms")
-_VARIABLES = re.compile(
-    r"^(SGLANG_(?!PERF_GATE_)|SGL_|CUDA_|CUBLAS|CUDNN|NCCL_|FLASHINFER_|NVSHMEM_|VLLM_|PYTORCH_|TORCH|TRITON_|OMP_NUM_THREADS$"
-    r"|PYTHON(PATH|STARTUP)$|LD_PRELOAD$)"
-)
+_NAMES = r"SGLANG_(?!PERF_GATE_)|SGL_|NCCL_|FLASHINFER_|CUDA_|NVSHMEM_|PYTORCH_|TORCH|TRITON_|OMP_NUM_THREADS$|LD_PRELOAD$"
+BUILD_VARIABLES = re.compile(rf"^({_NAMES})")
+"""Variables that are part of what a server is; the suite's own are not."""
+_VARIABLES = re.compile(rf"^({_NAMES}|CUBLAS|CUDNN|VLLM_|PYTHON(PATH|STARTUP)$)")
 _BESIDE = re.compile(
     r"(torch|triton|transformers|tokenizers|xgrammar|numpy|cuda-.*|nvidia-.*|flashinfer-.*|quack-kernels|tilelang"
     r"|sgl(ang)?-(kernel|deep-gemm|flash-mla|fa4|attn).*|deep-gemm|deep-ep|tensorrt-.*|cutlass.*)"
