@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite.config import Sizes, Target
-from suite.plugin import PerfPlugin, played_in, plugin_key, served_key
+from suite.plugin.parts import Parts, parts_key, played_in, served_key
 from suite.questions.canary import Canary
 from suite.questions.drift import Drift
 from suite.questions.launching import Launching
@@ -21,8 +21,8 @@ from suite.session.plan import Slot
 from suite.session.served import Served
 
 
-def _plugin(request: pytest.FixtureRequest) -> PerfPlugin:
-    return request.config.stash[plugin_key]
+def _parts(request: pytest.FixtureRequest) -> Parts:
+    return request.config.stash[parts_key]
 
 
 @pytest.fixture
@@ -40,18 +40,18 @@ def launch() -> int:
 @pytest.fixture
 def target(request: pytest.FixtureRequest) -> Target:
     """The target under test."""
-    return _plugin(request).settings.target
+    return _parts(request).settings.target
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
     """The server of this item's arm and launch, shared with the other items that need the same launch."""
-    plugin = _plugin(request)
+    parts = _parts(request)
     try:
-        served = plugin.run.served(Slot(arm, launch))
+        served = parts.run.served(Slot(arm, launch))
     except NotThisArm as other:
         pytest.skip(other.summary)
-    served.files = plugin.files
+    served.files = parts.files
     served.doing = request.node.stash.get(question_of, request.node.name)
     request.node.stash[served_key] = served
     return served
@@ -60,23 +60,23 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
 @pytest.fixture
 def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
     """An attempt to launch this item's arm, which may fail and say why."""
-    plugin = _plugin(request)
-    return Launching(plugin.run, Slot(arm, launch), plugin.files)
+    parts = _parts(request)
+    return Launching(parts.run, Slot(arm, launch), parts.files)
 
 
 @pytest.fixture
 def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
     """Questions with checkable answers, for this server."""
-    plugin = _plugin(request)
-    return Canary(server, plugin.settings.sizes.canary_questions, plugin.memory.scores)
+    parts = _parts(request)
+    return Canary(server, parts.settings.sizes.canary_questions, parts.memory.scores)
 
 
 @pytest.fixture
 def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
     """This server's greedy answers, and those noted of other arms in this run."""
-    plugin = _plugin(request)
-    sizes = plugin.settings.sizes
-    return Answers(server, plugin.memory.answers, sizes.lossless_prompts, sizes.max_tokens)
+    parts = _parts(request)
+    sizes = parts.settings.sizes
+    return Answers(server, parts.memory.answers, sizes.lossless_prompts, sizes.max_tokens)
 
 
 @pytest.fixture
@@ -89,20 +89,20 @@ def log(server: Served) -> Log:
 def table(request: pytest.FixtureRequest) -> Table:
     """A table shown at the end of the run; its title is the first line of the scenario's docstring."""
     documented = (request.function.__doc__ or request.node.name).strip().splitlines()[0].rstrip(".")
-    return Table(_plugin(request).memory.tables, documented)
+    return Table(_parts(request).memory.tables, documented)
 
 
 @pytest.fixture
 def sizes(request: pytest.FixtureRequest) -> Sizes:
     """How much this budget measures."""
-    return _plugin(request).settings.sizes
+    return _parts(request).settings.sizes
 
 
 @pytest.fixture
 def baseline(request: pytest.FixtureRequest) -> Drift:
     """What is resolved and installed now, against the newest baseline of this arm."""
-    plugin = _plugin(request)
-    return Drift(plugin.stored.store, plugin.facts)
+    parts = _parts(request)
+    return Drift(parts.stored.store, parts.facts)
 
 
 @pytest.fixture
@@ -118,14 +118,14 @@ def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
 
 
 def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
-    plugin = _plugin(request)
+    parts = _parts(request)
     series: SeriesId | None = request.node.stash.get(series_of, None)
     return Measure(
-        plugin.run,
+        parts.run,
         served,
         series,
         benchmark=lambda: request.getfixturevalue("benchmark"),
-        facts=plugin.facts,
+        facts=parts.facts,
         on_played=lambda played: request.node.stash.__setitem__(played_in, played),
     )
 
@@ -133,7 +133,7 @@ def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
 @pytest.fixture
 def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> Trial:
     """Tries this item's arm out, whether it starts or not."""
-    questions = _plugin(request).settings.sizes.canary_questions
+    questions = _parts(request).settings.sizes.canary_questions
     return Trial(
         launching,
         target,

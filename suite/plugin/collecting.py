@@ -1,0 +1,105 @@
+"""From collected functions to the plan of a run: sizes, order, what the budget and ``--minutes`` leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from suite.config import ConfigError
+from suite.gate import GateError
+from suite.plugin.parts import Parts
+from suite.report import allure_files, junit
+from suite.report.clean import clean
+from suite.session.collection import arrange, is_scenario, parametrize, verdict_of, within_budget
+from suite.session.minutes import Deadline, fitted, reserve_s
+from suite.session.price import price
+from suite.session.resuming import arms_of
+
+
+class Collecting:
+    """Hooks of pytest's collection."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        parts = self._parts
+        try:
+            if (begun := parts.resumption and parts.resumption.begun) and begun.left_out:
+                parts.settings.cut_as(begun.plan)
+            _ = parts.settings
+            _ = parts.stored  # the gate's settings are checked before anything is launched
+        except (ConfigError, GateError) as error:
+            raise pytest.UsageError(*clean(str(error)).splitlines()) from None
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if metafunc.definition.get_closest_marker("arms") is not None:
+            parametrize(metafunc, self._parts.settings.target, self._parts.settings.sizes)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        parts = self._parts
+        if not any(item.get_closest_marker("arms") for item in items):
+            return
+        kept, left_out = within_budget(items, parts.settings.sizes)
+        if left_out:
+            told = ", ".join(f"{count} {kind}" for kind, count in left_out.items())
+            parts.progress.say(f"budget {parts.settings.budget} leaves out scenarios: {told} (see --budget)")
+        if parts.resumption is not None:
+            planned = set(parts.resumption.begun.items)
+            kept = [item for item in kept if item.nodeid in planned or not is_scenario(item)]
+        self._arrange(kept)
+        if parts.resumption is not None:
+            self._must_be_the_same_run()
+        if parts.settings.minutes is not None:
+            self._fit(kept)
+        items[:] = parts.arranged.items
+
+    def _arrange(self, items: Sequence[pytest.Item]) -> None:
+        parts = self._parts
+        parts.arranged = arrange(items, parts.settings.target, parts.settings.sizes, self._decide)
+
+    def _fit(self, kept: list[pytest.Item]) -> None:
+        """Cut the plan until it fits into ``--minutes``; a run that is taken up again keeps its plan."""
+        parts = self._parts
+        chosen, expected = parts.settings, parts.expected
+        assert chosen.minutes is not None
+        parts.deadline = Deadline(chosen.minutes, reserve_s(chosen.minutes, expected.end_s))
+        if parts.resumption is not None:
+            return
+        try:
+            cut = fitted(
+                parts.arranged.scenarios,
+                chosen.sizes,
+                parts.deadline.left_s,
+                lambda items, sizes: price(items, chosen.target, sizes, expected),
+            )
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+        if cut.left_out:
+            parts.left_out = cut.left_out
+            parts.progress.say(f"--minutes {chosen.minutes:g} leaves out: {', '.join(cut.left_out)}")
+            chosen.cut(cut.sizes)
+            inside = set(cut.items)
+            self._arrange([item for item in kept if item in inside or not is_scenario(item)])
+
+    def _must_be_the_same_run(self) -> None:
+        parts = self._parts
+        assert parts.resumption is not None
+        chosen, begun = parts.settings, parts.resumption.begun
+        known = [arm for arm in begun.arms if arm in chosen.target.arms]
+        arms = arms_of(chosen.target, known, chosen.extra_flags)
+        there = [item.nodeid for item in parts.arranged.scenarios]
+        try:
+            parts.resumption.must_be(chosen.target.name, chosen.plan, arms, there)
+        except ConfigError as error:
+            raise pytest.UsageError(*str(error).splitlines()) from None
+
+    def _decide(self, item: pytest.Item) -> None:
+        series = item.stash[verdict_of]
+        verdicts = self._parts.judge.verdicts(series)
+        item.user_properties += junit.properties(verdicts)
+        allure_files.attach_verdicts(verdicts)
+        self._parts.judge.decide(series)

@@ -1,0 +1,129 @@
+"""The end of a pytest session: servers down, everything stored and shown, the exit status."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.gate.floor import noise_floor
+from suite.gate.status import BROKEN, INFRASTRUCTURE
+from suite.hosts import HostError
+from suite.plugin.parts import Parts
+from suite.questions import crossover
+from suite.report import allure_files, ci_summary, summary
+from suite.servers import ServerError
+from suite.session.entries import Closed
+from suite.session.run import Run
+
+
+class Ending:
+    """Hooks of the session's end."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        parts = self._parts
+        parts.signals.ending()
+        if parts.begun is None:
+            return
+        run = parts.begun
+        try:
+            run.close()
+        except (ServerError, HostError) as error:
+            parts.stored.problems.append(str(error))
+            parts.stored.unwritten = True
+        finally:
+            run.note(Closed(time.time(), run.stopping.reason or ""))
+            parts.judge.look()
+            if parts.measured:
+                crossover.tell(parts.judge.judged, parts.memory.tables)
+            if parts.memory.tables.rows:
+                tables = run.directory / "tables.json"
+                parts.stored.attempt("the tables", lambda: parts.memory.tables.save(tables))
+            parts.stored.keep(run, parts.judge)
+            parts.stored.attempt("the summary", lambda: self._write_summary(run))
+            parts.stored.attempt("the Allure report", lambda: self._write_allure(run))
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = self._status(run)
+        elif exitstatus == pytest.ExitCode.INTERRUPTED:
+            session.exitstatus = self._status_when_stopped(run)
+        if parts.deadline is not None:
+            parts.deadline.status = int(session.exitstatus)
+
+    def _status(self, run: Run) -> int:
+        """The judgement's, unless something beside the scenarios failed."""
+        if self._parts.others_failed:
+            return BROKEN
+        status = self._parts.judge.judgement().status
+        return INFRASTRUCTURE if self._unwritten(run) and status != BROKEN else status
+
+    def _status_when_stopped(self, run: Run) -> int:
+        """pytest's own 2, unless it is certain by now that the run could not have ended well."""
+        parts = self._parts
+        proven = {"regression", "broken promise", "broken"}
+        words: set[str] = {verdict.word for verdict in parts.judge.judgement().verdicts.values()}
+        words |= {outcome.word for outcome in parts.judge.judged.outcomes}
+        if parts.others_failed or words & proven:
+            return BROKEN
+        return INFRASTRUCTURE if self._unwritten(run) else pytest.ExitCode.INTERRUPTED
+
+    def _unwritten(self, run: Run) -> bool:
+        return self._parts.stored.unwritten or run.unwritten is not None or run.disk.full is not None
+
+    def _write_summary(self, run: Run) -> None:
+        parts = self._parts
+        page = ci_summary.text(parts.judge.judged, parts.judge.judgement(), parts.stored.way_back())
+        ci_summary.write(run.directory, page)
+
+    def _write_allure(self, run: Run) -> None:
+        directory = self._parts.config.getoption("allure_report_dir", default=None)
+        if directory:
+            judgement = self._parts.judge.judgement()
+            allure_files.write_run(
+                Path(directory), run, judgement, {**run.build.subject({}), **run.surroundings.subject()}
+            )
+
+    def pytest_unconfigure(self) -> None:
+        parts = self._parts
+        parts.signals.restore()
+        if parts.deadline is not None:
+            parts.deadline.over()
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        parts = self._parts
+        parts.progress.done()
+        for line in parts.memory.tables.lines():
+            terminalreporter.write_line(line)
+        if parts.begun is None:
+            return
+        terminalreporter.section("performance")
+        for line in summary.of_run(parts.begun, parts.judge, parts.stored.notes):
+            terminalreporter.write_line(line)
+        for line in [*filter(None, [parts.begun.unwritten]), *parts.stored.problems]:
+            terminalreporter.write_line(line, red=True)
+        if parts.config.getoption("--aa"):
+            terminalreporter.section("noise floor")
+            for line in summary.of_noise(noise_floor(parts.session(), parts.stored.rules)):
+                terminalreporter.write_line(line)
+
+
+class OthersReports:
+    """Reports that others write at the end (JUnit): one that finds no room must not take the rest down with it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        try:
+            yield
+        except OSError as error:
+            self._parts.stored.problems.append(f"a report was not written: {error}")
+            if session.exitstatus != BROKEN:
+                session.exitstatus = INFRASTRUCTURE

@@ -1,0 +1,26 @@
+"""The markers that scenarios are written with, as ``pytest --markers`` shows them."""
+
+MARKERS = (
+    "perf: a scenario against a server (select with -m perf)",
+    "activation: is speculation off unless asked for, and on when asked for",
+    "spellings: the same for every other way of asking",
+    "decode: output tokens/s and time per output token",
+    "prefill: time to first token by context, and reuse of shared prefixes",
+    "acceptance: acceptance length by kind of content, temperature and context",
+    "speedup: what MTP gains over the same server without it",
+    "depth: how many tokens to draft (a table to tune by)",
+    "lossless: does MTP change greedy answers",
+    "canary: are answers right at all",
+    "backends: which kernels start, answer rightly, and how fast (a table)",
+    "steadiness: does a server hold out and give back what it used",
+    "startup: time to ready by phase, memory, KV capacity",
+    "steptime: time of a step with acceptance held still",
+    "log: does the log of a server that answers well show trouble",
+    "configuration: what is resolved and installed, against the baseline's",
+    "arms(*names): the arms of suite.toml that a scenario is put to; * stands for any text",
+    "sized(**values): values for a sized argument instead of the budget's",
+    "once: one launch an arm is enough: nothing here is averaged",
+    "judges(*metrics): the metrics that are judged against the baseline when all launches are done",
+    "ratio(metric, numerator, denominator): judge the ratio of two arms of this run",
+    "claims(metric, floor, otherwise, where): a floor, a key of the target, that holds whatever the baseline says",
+)

@@ -1,0 +1,149 @@
+"""What one pytest session of the suite is made of: settings, run, store, judge, each made when it is first needed."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import pytest
+
+from suite.config import ConfigError
+from suite.gate import GateError, Session
+from suite.questions.memory import Memory
+from suite.servers import ServerDied, SupervisorLost, end_all_at_once
+from suite.session.collection import Arranged, asked_of, ratios_of
+from suite.session.entries import FORMAT, VERSION, Begun, Entry, Resumed
+from suite.session.files import Files
+from suite.session.judging import Judge
+from suite.session.minutes import Deadline
+from suite.session.price import Price, price
+from suite.session.recording import Played
+from suite.session.resuming import Resumption, arms_of, options_of, resumption
+from suite.session.run import Run
+from suite.session.served import Served
+from suite.session.settings import Settings
+from suite.session.signals import Signals
+from suite.session.stored import Stored
+from suite.session.times import Expected, known, path_of
+from suite.terminal.progress import Progress
+
+parts_key = pytest.StashKey["Parts"]()
+served_key = pytest.StashKey[Served]()
+"""The server that an item asked."""
+played_in = pytest.StashKey[Played]()
+"""What an item measured."""
+lost_key = pytest.StashKey[ServerDied | SupervisorLost]()
+"""How an item's server was lost."""
+
+
+class Parts:
+    """The arranged items, the run with its server, what was recorded and how it was judged."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.arranged = Arranged([], [], [])
+        self.progress = Progress(config)
+        self.others_failed = False
+        """Whether an item failed that is no scenario."""
+        self.memory = Memory()
+        self.resumption: Resumption | None = None
+        self.deadline: Deadline | None = None
+        self.left_out: list[str] = []
+        """What ``--minutes`` left no time for, by name."""
+        self.begun: Run | None = None
+        """The run, once something was launched or is about to be."""
+        self.signals = Signals(end_all_at_once, self.progress.last_words)
+
+    def resume(self, run: str) -> None:
+        """Take up an earlier run, with the options that it began with.
+
+        Raises:
+            pytest.UsageError: it cannot be, and why.
+        """
+        try:
+            self.resumption = resumption(run, self.config.rootpath / self.config.getoption("--results"))
+            self.resumption.restore(self.config)
+        except (ConfigError, GateError) as error:
+            raise pytest.UsageError(*str(error).splitlines()) from None
+
+    @cached_property
+    def settings(self) -> Settings:
+        return Settings(self.config)
+
+    @property
+    def run(self) -> Run:
+        """The run, begun when the first server is needed."""
+        if self.begun is None:
+            chosen = self.settings
+            self.begun = Run(
+                chosen.suite,
+                chosen.target,
+                chosen.budget,
+                chosen.sizes,
+                chosen.extra_flags,
+                chosen.results,
+                self.progress,
+                again=self.resumption.folder if self.resumption else None,
+                on_full=self.signals.stop,
+            )
+            self.begun.note(self._first_entry(self.begun))
+        return self.begun
+
+    def _first_entry(self, run: Run) -> Entry:
+        """The plan of a new run, or that an earlier one is taken up again."""
+        if self.resumption is not None:
+            return Resumed(time.time(), socket.gethostname())
+        arms = list(dict.fromkeys(slot.arm for slot in self.arranged.slots))
+        return Begun(
+            format=FORMAT,
+            version=VERSION,
+            run_id=run.run_id,
+            started_at=run.started.isoformat(timespec="seconds"),
+            target=run.target.name,
+            plan=self.settings.plan,
+            host=socket.gethostname(),
+            options=options_of(self.config),
+            arms=arms_of(self.settings.target, arms, self.settings.extra_flags),
+            items=[item.nodeid for item in self.arranged.scenarios],
+            left_out=self.left_out,
+            asked=asked_of(self.arranged.verdicts),
+            ratios=ratios_of(self.arranged.verdicts),
+        )
+
+    @cached_property
+    def expected(self) -> Expected:
+        """How long things take on this target, as far as former runs tell."""
+        chosen = self.settings
+        return Expected(known(path_of(chosen.results, chosen.target.name)), chosen.target, chosen.sizes)
+
+    @cached_property
+    def files(self) -> Files:
+        return Files(lambda: self.run.runtime)
+
+    def facts(self, served: Served) -> dict[str, Any]:
+        """The subject of what is measured on a server: all that an upgrade may change."""
+        return self.stored.subject(self.run, served)
+
+    @cached_property
+    def stored(self) -> Stored:
+        return Stored(self.settings)
+
+    @cached_property
+    def judge(self) -> Judge:
+        return Judge(self.session, self.stored.judge)
+
+    def session(self) -> Session:
+        """What was measured so far."""
+        return self.run.told.session()
+
+    @property
+    def measured(self) -> bool:
+        """Was anything measured at all, in this try or an earlier one?"""
+        return self.begun is not None and bool(self.begun.told.asked)
+
+    def price_of(self, items: Sequence[pytest.Item]) -> Price:
+        """What these items are expected to cost."""
+        return price(items, self.settings.target, self.settings.sizes, self.expected)
