@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from suite import metrics
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.recording import Played
@@ -70,19 +68,6 @@ class Measured:
             for name in names
             if steps
         }
-
-
-def still_warming(tpot_s: Sequence[float | None]) -> str | None:
-    """Was every round faster than the one before, and the last by much than the first? Why that spoils it.
-
-    Of few rounds noise alone puts three in falling order in one of six cases, so they must fall far.
-    """
-    known = [value for value in tpot_s if value is not None]
-    enough = 0.9 if len(known) > 3 else 0.75
-    if len(known) < 3 or known != sorted(known, reverse=True) or known[-1] > known[0] * enough:
-        return None
-    fell = f"{1000 * known[0]:.3g} to {1000 * known[-1]:.3g} ms"
-    return f"TPOT fell from round to round, {fell}: the server was not warm yet"
 
 
 def require_answers(played: Played) -> None:

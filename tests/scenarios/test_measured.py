@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from suite.load import ClientHealth, Fault, FaultKind, RequestRecord, Round, Timeline
 from suite.metrics import Value
-from suite.session.measured import Measured, require_answers, still_warming
+from suite.session.fitness import still_warming
+from suite.session.measured import Measured, require_answers
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.recording import Played
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from suite.config import Sizes
 from suite.gate import Invalid
 from suite.metrics import Value
-from suite.session.measure import TIMING, Measure
+from suite.session.fitness import TIMING, tolerated
 from suite.session.plan import rounds_of_a_pass
 from suite.session.recording import Played
+from suite.session.rounds import Rounds
 
 
 def _more(steps: list[float], sizes: Sizes, metrics: tuple[str, ...] = ("tpot_s",), **asked: object) -> bool:
@@ -19,13 +20,15 @@ def _more(steps: list[float], sizes: Sizes, metrics: tuple[str, ...] = ("tpot_s"
     said: list[str] = []
     run = SimpleNamespace(sizes=sizes, passing=said.append)
     values = [{"step_s": Value(s, "s"), "ttft_s": Value(s * (1 + n % 2), "s")} for n, s in enumerate(steps)]
-    measure = Measure.__new__(Measure)
-    measure._run = run  # type: ignore[assignment]
-    measure._served = SimpleNamespace(slot="mtp-on, launch 1")  # type: ignore[assignment]
-    measure._series = SimpleNamespace(metrics=metrics)  # type: ignore[assignment]
+    rounds = Rounds(
+        run,  # type: ignore[arg-type]
+        SimpleNamespace(slot="mtp-on, launch 1"),  # type: ignore[arg-type]
+        SimpleNamespace(metrics=metrics),  # type: ignore[arg-type]
+        benchmark=pytest.fail,
+    )
     whole = {"rounds": 3, "counts_only": False, "label": "code, 1 client"} | asked
     played = Played(rounds=[None] * len(steps), values=values)  # type: ignore[list-item]
-    return measure._imprecise(SimpleNamespace(**whole), played)  # type: ignore[arg-type]
+    return rounds._imprecise(SimpleNamespace(**whole), played)  # type: ignore[arg-type]
 
 
 def test_steady_rounds_are_enough_and_wandering_ones_are_not():
@@ -65,11 +68,9 @@ def test_long_contexts_are_asked_of_fewer_prompts(context, prompts):
 @pytest.mark.parametrize("name", sorted(TIMING))
 def test_what_only_spoils_times_spoils_no_counts(name):
     """How much is accepted does not depend on how fast it comes; an answer that ends early is another matter."""
-    measure = Measure.__new__(Measure)
-    measure._run = SimpleNamespace(target=SimpleNamespace(tolerate=["power_capped"]))  # type: ignore[assignment]
     found = [Invalid(name, "seen"), Invalid("early_stop", "seen")]
     counts, times = (
-        measure._tolerated(found, SimpleNamespace(counts_only=only))  # type: ignore[arg-type]
+        tolerated(found, ["power_capped"], SimpleNamespace(counts_only=only))  # type: ignore[arg-type]
         for only in (True, False)
     )
     assert [reason.name for reason in counts] == ["early_stop"]
