@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,10 @@ def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
         kind = "flag_value"
     if kind == "extra_forbidden":
         known = _known_keys(place[:-1], tag)
-        return f"{_table(place)} unknown key {one_line(place[-1], 60)!r}{nearest(place[-1], known)}"
+        close = nearest(place[-1], known)
+        return (
+            f"{_table(place)} unknown key {one_line(place[-1], 60)!r}{close}; there are: {', '.join(known)}"
+        )
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return (
             f"[{'.'.join(place)}] key 'kind': must be one of {', '.join(sorted(_TAGS))}, not {_kind(given)}"
@@ -83,8 +86,8 @@ def _table(place: list[str]) -> str:
     return f"[{'.'.join(place[:-1])}]" if len(place) > 1 else "at the top:"
 
 
-def _known_keys(table: list[str], launch: str | None) -> Iterable[str]:
-    """The keys that may stand in a table, for suggesting the nearest."""
+def _known_keys(table: list[str], launch: str | None) -> Sequence[str]:
+    """The keys that may stand in a table."""
     groups: dict[str, type[BaseModel]] = {
         "hosts": Host,
         "arms": Arm,
@@ -104,6 +107,6 @@ def _known_keys(table: list[str], launch: str | None) -> Iterable[str]:
     model: type[BaseModel] = Suite
     for part in table:
         if part == "launch":
-            return launches.get(launch, ProcessLaunch).model_fields
+            return list(launches.get(launch, ProcessLaunch).model_fields)
         model = groups.get(part, model)
     return [key for key in model.model_fields if key not in ("name", "path")]

@@ -41,26 +41,46 @@ class Host(_Table):
 
 
 class ProcessLaunch(_Table):
-    """Run the server with an interpreter on the host: ``PYTHON -m MODULE FLAGS``.
+    """Run the server with an interpreter on the host: ``PYTHON -m MODULE FLAGS``, or ``COMMAND FLAGS``.
 
     ``python`` may be ``{python}``, the interpreter that runs this suite. ``wrapper`` stands before it
-    (``["numactl", "--cpunodebind=0"]``). ``cwd`` defaults to the directory of ``suite.toml`` on this
-    machine and to the login directory over SSH; ``{suite}`` in it is the former.
+    (``["numactl", "--cpunodebind=0"]``). ``command`` are words that take the flags behind them, in place of
+    ``PYTHON -m MODULE``: ``["sglang", "serve"]``, ``["uv", "run", "sglang", "serve"]``, ``["conda", "run", "-n",
+    "NAME", "python", "-m", "sglang.launch_server"]``, a script that passes its arguments on; ``python`` then only
+    says who has that SGLang, where the command does not show it. ``cwd`` defaults to the directory of
+    ``suite.toml`` on this machine and to the login directory over SSH; ``{suite}`` in it is the former.
     """
 
     kind: Literal["process"] = "process"
-    python: str = "{python}"
+    python: str = ""
     module: str = "sglang.launch_server"
+    command: list[str] = []
     wrapper: list[str] = []
     cwd: str | None = None
 
     @property
-    def interpreter(self) -> str:
-        return self.python.replace("{python}", sys.executable)
+    def words(self) -> list[str]:
+        """What the flags stand behind."""
+        own = self.command or ["{python}" if not self.python else self.python, "-m", self.module]
+        return [*self.wrapper, *(word.replace("{python}", sys.executable) for word in own)]
+
+    @property
+    def interpreter(self) -> str | None:
+        """The Python that has this SGLang, as far as the table says it by itself."""
+        python = self.python or ("" if self.command else "{python}")
+        return python.replace("{python}", sys.executable) or None
+
+    @property
+    def is_simulator(self) -> bool:
+        """Is the server this suite's simulator?"""
+        return self.module == "simulator" or self.command[-2:] == ["-m", "simulator"]
 
 
 class DockerLaunch(_Table):
-    """Run the server in a container of ours: ``ENGINE run ... IMAGE PYTHON -m MODULE FLAGS``."""
+    """Run the server in a container of ours: ``ENGINE run ... IMAGE PYTHON -m MODULE FLAGS``.
+
+    ``command`` are words in place of ``PYTHON -m MODULE``: ``["sglang", "serve"]``.
+    """
 
     kind: Literal["docker"]
     image: str
@@ -70,6 +90,12 @@ class DockerLaunch(_Table):
     options: list[str] = []
     python: str = "python3"
     module: str = "sglang.launch_server"
+    command: list[str] = []
+
+    @property
+    def words(self) -> list[str]:
+        """What the flags stand behind, within the image."""
+        return self.command or [self.python, "-m", self.module]
 
 
 class SystemdLaunch(_Table):

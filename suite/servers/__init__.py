@@ -9,6 +9,7 @@ from suite import config
 from suite.hosts import Host
 from suite.servers.attach import AttachLauncher
 from suite.servers.errors import (
+    ArgumentsDropped,
     CannotStart,
     ChildDied,
     DraftWeightsMissing,
@@ -39,6 +40,7 @@ from suite.servers.server import Ended, Server
 from suite.servers.supervisor_client import Tell, end_all_at_once
 
 __all__ = [
+    "ArgumentsDropped",
     "AttachLauncher",
     "CannotStart",
     "ChildDied",

@@ -11,6 +11,7 @@ ServerError
 └── LaunchFailed        did not become ready
     ├── PortTaken           somebody listens there already
     ├── CannotStart         no such interpreter, module, image, directory ...
+    ├── ArgumentsDropped    the start script does not hand its arguments to the server
     ├── IncompatibleFlags   this SGLang does not know a flag, or not this value
     ├── OutOfMemory         GPU memory; the text says which way to turn --mem-fraction-static
     ├── KilledByKernel      the machine ran out of main memory
@@ -110,6 +111,10 @@ class PortTaken(LaunchFailed):
 
 class CannotStart(LaunchFailed):
     """No such interpreter, module, image or directory."""
+
+
+class ArgumentsDropped(LaunchFailed):
+    """What was started runs a server, and not with the flags that it was given."""
 
 
 class IncompatibleFlags(LaunchFailed):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from suite import config, redact
+from suite.config import borrowed
 from suite.hosts import Host, HostError, open_host
 from suite.redact import Secret
 from suite.servers import locks
 from suite.servers.errors import (
+    ArgumentsDropped,
+    CannotStart,
     LaunchFailed,
     NotReadyInTime,
     PortTaken,
@@ -25,6 +28,7 @@ from suite.servers.errors import (
 from suite.servers.health import ReadyWatch
 from suite.servers.log import LogCopy
 from suite.servers.node import Node
+from suite.servers.passed_on import PassedOn
 from suite.servers.phases import PhaseClock
 from suite.servers.runtimes import Asked, SystemdWay, Way
 from suite.servers.server import Ended, Server
@@ -148,19 +152,21 @@ class Launcher:
             raise
 
     def _start(self, arm: config.Arm, begun: float) -> Server:
-        flags, env = self._flags(arm), self.target.arm_env(arm)
+        flags, env = self._given(arm)
         ports = [self._port(node, rank) for rank, node in enumerate(self.nodes)]
+        asked = []
         for rank, node in enumerate(self.nodes):
             placed = flags.merge({"host": self.target.bind, "port": ports[rank]})
             placed = placed.merge(self._between_nodes(rank, flags))
             self._launch(node, rank, arm, placed, env)
+            asked.append(placed)
         first = self.nodes[0]
         base_url = _base_url(first.host, self.target.bind, ports[0])
         api_key, admin_key = (
             redact.Secret(str(flags[name])) if name in flags else None
             for name in ("api-key", "admin-api-key")
         )
-        self._await_ready(arm, base_url, api_key, begun)
+        self._await_ready(arm, base_url, api_key, begun, asked)
         self._check_owner(first, ports[0])
         assert first.log is not None
         assert first.plan is not None
@@ -188,6 +194,14 @@ class Launcher:
         """What is asked for: a unit's own flags, the target's over them, the arm's over those."""
         own = {"model-path": self.target.model}
         return self._ways[0].base.merge(own).merge(self.target.flags).merge(arm.flags)
+
+    def _given(self, arm: config.Arm) -> tuple[Flags, dict[str, str]]:
+        """Flags and variables of a launch, with what they name of this machine's environment."""
+        try:
+            return borrowed.flags(self._flags(arm)), borrowed.env(self.target.arm_env(arm))
+        except borrowed.NotSet as missing:
+            where = f"[targets.{self.target.name}] of {self._suite.path}"
+            raise CannotStart(f"{missing} ({where})", "Export it where this suite is run.") from None
 
     def drop_in(self, arm: config.Arm) -> str | None:
         """The systemd drop-in that would make ``arm`` permanent; ``None`` for other ways to launch."""
@@ -245,18 +259,35 @@ class Launcher:
     def _log_failed(self, path: Path, error: OSError) -> None:
         self._tell("log", f"the copy of a server's log cannot be written: {path}: {error.strerror or error}")
 
-    def _await_ready(self, arm: config.Arm, base_url: str, api_key: Secret | None, begun: float) -> None:
+    def _await_ready(
+        self, arm: config.Arm, base_url: str, api_key: Secret | None, begun: float, asked: Sequence[Flags]
+    ) -> None:
         watch = ReadyWatch(base_url, api_key)
         said = self._say_progress(arm, ("", 0.0))
+        looks = [PassedOn(node, flags) for node, flags in zip(self.nodes, asked, strict=True)]
         try:
             while not watch.ready.wait(0.05):
                 self._check_nodes()
+                for look in looks:
+                    self._must_be_passed_on(look)
                 self._check_deadlines(watch, begun)
                 said = self._say_progress(arm, said)
         finally:
             watch.stop()
         self._await_log()
         self._check_nodes()
+        for look in looks:
+            self._must_be_passed_on(look, now=True)
+
+    def _must_be_passed_on(self, look: PassedOn, now: bool = False) -> None:
+        """Raise ArgumentsDropped if the command that was started does not hand its arguments to the server."""
+        if (why := look.why_not(now)) is not None:
+            raise ArgumentsDropped(
+                why,
+                'Have the script hand its arguments on, behind its own flags: ... "$@"; or write the command itself '
+                f"into [targets.{self.target.name}.launch], as `python -m suite init --from` does.",
+                look.node.evidence(),
+            )
 
     def _check_nodes(self) -> None:
         for node in self.nodes:

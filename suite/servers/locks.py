@@ -25,4 +25,4 @@ def keys(suite_path: Path, target: Target) -> list[str]:
 
 
 def _is_simulated(target: Target) -> bool:
-    return isinstance(target.launch, ProcessLaunch) and target.launch.module == "simulator"
+    return isinstance(target.launch, ProcessLaunch) and target.launch.is_simulator

@@ -166,16 +166,37 @@ def listener_on(port: int) -> int | None:
 
 
 def _listening_inodes(port: int) -> Iterable[str]:
+    return (inode for inode, listened in _listened().items() if listened == port)
+
+
+def _listened() -> dict[str, int]:
+    """The port of every socket that listens, by inode."""
+    found: dict[str, int] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path) as file:
                 lines = file.readlines()[1:]
         except OSError:
             continue
-        for line in lines:
-            fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
-                yield fields[9]
+        rows = [line.split() for line in lines]
+        found |= {row[9]: int(row[1].rsplit(":", 1)[1], 16) for row in rows if row[3] == "0A"}
+    return found
+
+
+def programs(pids: Iterable[int]) -> list[dict[str, object]]:
+    """Command line and listened ports of processes; those of a container's are of another network, and not seen."""
+    listened = _listened()
+    found: list[dict[str, object]] = []
+    for pid in sorted(pids):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().decode("utf-8", "replace").split("\0")
+            held = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        except OSError:
+            continue
+        ports = sorted({port for inode, port in listened.items() if f"socket:[{inode}]" in held})
+        found.append({"words": words[:-1], "ports": ports})
+    return found
 
 
 def out_of_memory_kills() -> int:

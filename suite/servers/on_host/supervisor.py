@@ -121,6 +121,7 @@ class Supervisor:
             "room": self._make_room,
             "port": self._port,
             "launch": self._launch,
+            "programs": self._programs,
             "calm": self._calm,
             "end": self._end,
             "quit": self._quit,
@@ -183,6 +184,10 @@ class Supervisor:
             raise
         self._note()
         say("started", pid=self._job.pid)
+
+    def _programs(self) -> None:
+        """What runs of the launch: command lines and the ports that are listened on."""
+        say("programs", found=processes.programs(self._job.members()) if self._job is not None else [])
 
     def _note(self) -> None:
         """Leave word of what runs. A note that finds no room is told; the server is ours to end all the same."""

@@ -28,9 +28,8 @@ class DockerWay:
 
     def plan(self, asked: Asked) -> Plan:
         engine, name = self._launch.engine, f"{LABEL}-{asked.token}"
-        inside = [self._launch.python, "-m", self._launch.module]
         plain, secret = secrets_apart(asked.env, asked.flags)
-        run = [*self._run(asked, name, plain, secret), self._launch.image, *inside]
+        run = [*self._run(asked, name, plain, secret), self._launch.image, *self._launch.words]
         return Plan(
             stages=[[*run, *asked.flags.argv()], [engine, "logs", "--follow", name]],
             shown=[*run, *asked.flags.shown()],

@@ -1,4 +1,4 @@
-"""Run the server with an interpreter on the host: ``[WRAPPER] PYTHON -m MODULE FLAGS``."""
+"""Run the server on the host: ``[WRAPPER] PYTHON -m MODULE FLAGS``, or a command that takes the flags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ProcessWay:
     base = Flags()
 
     def __init__(self, launch: ProcessLaunch, suite_directory: Path, local: bool) -> None:
-        self._words = [*launch.wrapper, launch.interpreter, "-m", launch.module]
+        self._words = launch.words
         self._cwd = launch.cwd
         if local:
             self._cwd = str(suite_directory / (self._cwd or "."))

@@ -10,6 +10,7 @@ from suite import config
 from suite.hosts import Host
 from suite.servers.runtimes.base import Asked
 from suite.servers.runtimes.systemd import SystemdWay
+from suite.sglang import command
 from suite.sglang.flags import Flags
 
 
@@ -74,12 +75,24 @@ def runtime_of(suite: config.Suite, target: config.Target, host: Host) -> Runtim
     here = str(directory) if host.is_local else None
     if isinstance(launch, config.ProcessLaunch):
         cwd = str(directory / (launch.cwd or ".")) if host.is_local else launch.cwd
-        return Runtime(target, host, launch.interpreter, launch.module, cwd)
+        *leading, python = _python_of(launch) or (None,)
+        module = "simulator" if launch.is_simulator else launch.module
+        return Runtime(target, host, python, module, cwd, leading=tuple(leading))
     if isinstance(launch, config.DockerLaunch):
         return Runtime(target, host, launch.python, launch.module)
     if isinstance(launch, config.SystemdLaunch):
         return _of_unit(SystemdWay(launch, target, host), target, host)
     return Runtime(target, host, cwd=here)
+
+
+def _python_of(launch: config.ProcessLaunch) -> tuple[str, ...] | None:
+    """The words that lead to the interpreter of a process: as the table says, or as its command shows."""
+    if launch.interpreter is not None:
+        return (launch.interpreter,)
+    try:
+        return command.find([*launch.words, "--model-path", "none"]).python
+    except command.NotUnderstood:
+        return None
 
 
 def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Runtime:
