@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from suite import config
-from suite.rehearsal import builds, environments, recorded
+from suite.builds import environments
+from suite.builds.spec import is_release
+from suite.rehearsal import builds, recorded
 from suite.rehearsal.answers import Rehearsal
 from suite.rehearsal.cards import known
 from suite.rehearsal.preview import Preview, preview, used_flags
@@ -96,7 +98,7 @@ def _recorded(folder: Path, made: Sequence[Rehearsal], used: list[str]) -> list[
     """Keep the answers of releases; the upgrade from the last recorded release to each."""
     found = []
     for rehearsal in made:
-        if not environments.is_release(rehearsal.build):
+        if not is_release(rehearsal.build):
             _say(f"{rehearsal.build} is no release: its answers are not recorded")
             continue
         if any(answer.word == "failed" for answer in rehearsal.arms.values()):

@@ -72,7 +72,8 @@ def with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
     """A target's arms, budgets and gate settings are the shared ones with its own laid over them, key by key."""
     if not isinstance(target, dict):
         return target
-    laid = {key: _overlaid(whole.get(key, {}), target.get(key, {})) for key in ("arms", "budgets", "gate")}
+    shared = ("arms", "budgets", "builds", "gate")
+    laid = {key: _overlaid(whole.get(key, {}), target.get(key, {})) for key in shared}
     if isinstance(laid["arms"], dict):
         tried = _of_backends(target.get("backends"), laid["arms"])
         laid["arms"] = {
@@ -80,7 +81,7 @@ def with_shared(target: Any, whole: Mapping[str, Any]) -> Any:
             **{name: _overlaid(arm, laid["arms"].get(name, {})) for name, arm in tried.items()},
         }
     budget = {"default_budget": whole["default_budget"]} if "default_budget" in whole else {}
-    return {**budget, **target, **laid, "arms": named(laid["arms"])}
+    return {**budget, **target, **laid, "arms": named(laid["arms"]), "builds": named(laid["builds"])}
 
 
 def _of_backends(backends: Any, arms: Mapping[str, Any]) -> dict[str, Any]:

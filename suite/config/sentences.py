@@ -12,6 +12,7 @@ from suite.config.errors import nearest
 from suite.config.tables import (
     Arm,
     AttachLaunch,
+    Build,
     ClientLimits,
     DockerLaunch,
     Gate,
@@ -91,6 +92,8 @@ def _known_keys(table: list[str], launch: str | None) -> Sequence[str]:
     groups: dict[str, type[BaseModel]] = {
         "hosts": Host,
         "arms": Arm,
+        "builds": Build,
+        "versions": Build,
         "targets": Target,
         "budgets": Sizes,
         "gate": Gate,

@@ -157,6 +157,38 @@ class Arm(_Table):
     env: dict[str, str] = {}
 
 
+class Build(_Table):
+    """An SGLang that servers can be launched from, by name, for ``--reference`` and ``--candidate``.
+
+    At most one of: ``version`` (``0.5.23``, installed into an environment of its own), ``nightly`` (``2026-11-30``),
+    ``python`` (an interpreter or virtual environment), ``image``, ``checkout`` (a git repository, at ``commit``). None
+    of them: the target's own. ``packages`` are requirements put over what that SGLang asks for, in environments that
+    the suite makes. ``flags`` and ``env`` change the target's, as an arm does.
+    """
+
+    name: str = ""
+    description: str = ""
+    version: str | None = None
+    nightly: str | None = None
+    python: str | None = None
+    image: str | None = None
+    checkout: str | None = None
+    commit: str | None = None
+    packages: list[str] = []
+    flags: dict[str, FlagChangeValue] = {}
+    env: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Build:
+        kinds = ("version", "nightly", "python", "image", "checkout")
+        given = [name for name in kinds if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"is one thing: {' and '.join(given)} are given")
+        if self.commit is not None and self.checkout is None:
+            raise ValueError("has a commit, and no checkout that it is of")
+        return self
+
+
 class ClientLimits(_Table):
     """How late the measuring client may itself be before a round is invalid; see docs/client.md.
 
@@ -294,6 +326,8 @@ class Target(_Table):
     a folder here with the model's config files, where ``model`` is a path elsewhere. ``nvidia_smi`` and
     ``kernel_log`` are the commands that tell of the GPUs and print the kernel's log (where that may not be read,
     journalctl is asked).
+    ``builds`` are SGLangs by name, for comparing two; ``versions`` says how a version is had here (``{version}`` stands
+    for it): where its interpreter is, or by which image or flags. Without it, it is installed.
     ``tolerate`` names reasons of invalidity that this target is known for and that do not count here; ``like``
     another target whose table this one changes.
     """
@@ -325,6 +359,8 @@ class Target(_Table):
     arms: dict[Name, Arm] = {}
     default_budget: str = "quick"
     budgets: dict[Name, Sizes] = {}
+    builds: dict[Name, Build] = {}
+    versions: Build | None = None
     gate: Gate = Gate()
     backends: dict[str, list[str]] = {}
     known: dict[str, str] = {}
@@ -372,6 +408,7 @@ class Suite(_Table):
     hosts: dict[Name, Host] = {}
     arms: dict[Name, Arm] = {}
     budgets: dict[Name, Sizes] = {}
+    builds: dict[Name, Build] = {}
     gate: Gate = Gate()
     targets: dict[Name, Target]
 
@@ -382,7 +419,7 @@ class Suite(_Table):
         if not isinstance(data, dict):
             return data
         data = overlay.with_builtin(data)
-        for group in ("hosts", "arms", "targets"):
+        for group in ("hosts", "arms", "builds", "targets"):
             data[group] = overlay.named(data.get(group, {}))
         if isinstance(data["targets"], dict):
             alike = {name: overlay.like(table, data["targets"]) for name, table in data["targets"].items()}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from suite import config
 from suite.gate.baselines import slug
-from suite.gate.errors import MissingFile
+from suite.gate.errors import GateError, MissingFile
 from suite.gate.files import read, render, write_together
 from suite.gate.records import Facts, Session
 from suite.gate.verdicts import Judgement
@@ -139,6 +140,32 @@ def way_back(known: KnownGood) -> list[str]:
     if known.lock:
         return [f"{python} -m pip install sglang=={build['sglang']}", *_pins(known, python), *warning]
     return [f"# known by its answers alone: sglang {build['sglang']}"]
+
+
+def build_of(known: KnownGood) -> config.Build:
+    """The same as a table by which the build can be launched again.
+
+    A version is installed with what it requires today, or had as the target has it; what was beside it then is in
+    ``lock``.
+
+    Raises:
+        GateError: it cannot be had: changed by hand, an image of this machine alone, or no version.
+    """
+    build, place, name = known.build, known.place, f"known-good ({name_of(known)})"
+    if build.get("changed_files") not in (None, "none"):
+        raise GateError(
+            f"{name}: its changed files are in no commit and no wheel; name a build that has them"
+        )
+    if build.get("image"):
+        pulled = way_back(known)[0].split()
+        if not build.get("image_digest"):
+            raise GateError(f"{name}: its image was never pushed or pulled; name it by its tag")
+        return config.Build(name=name, image=pulled[-1])
+    if build.get("described") and build.get("commit") and place.get("checkout"):
+        return config.Build(name=name, checkout=place["checkout"], commit=str(build["commit"]))
+    if build["sglang"] == "unknown":
+        raise GateError(f"{name}: known by its answers alone; name the build")
+    return config.Build(name=name, version=str(build["sglang"]))
 
 
 def _pins(known: KnownGood, python: str) -> list[str]:

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from suite import config
+from suite.builds import environments
+from suite.builds.spec import is_release
 from suite.hosts import LocalHost, open_host
-from suite.rehearsal import environments
 from suite.rehearsal.errors import RehearsalError
 from suite.servers.runtimes import Runtime, runtime_of
 
@@ -31,7 +32,8 @@ def opened(
     """The builds that a command line names, in its order; the target's own where it names none.
 
     Raises:
-        RehearsalError: a release cannot be installed, or there is no such interpreter.
+        BuildError: a release cannot be installed.
+        RehearsalError: there is no such interpreter, or the target has no SGLang of its own.
         HostError: the target's host cannot be reached.
         ServerError: its unit or image cannot be looked into.
     """
@@ -50,7 +52,7 @@ def opened(
 
 
 def _named(suite: config.Suite, target: config.Target, text: str, say: environments.Say) -> Build:
-    if environments.is_release(text):
+    if is_release(text):
         return Build(
             text.removeprefix("sglang=="),
             _here(suite, target, environments.interpreter(text, say)),

@@ -9,9 +9,5 @@ class RehearsalError(ProbeError):
     """Nothing could be rehearsed."""
 
 
-class ReleaseError(RehearsalError):
-    """A release could not be installed, or the index not asked."""
-
-
 class UnknownCards(RehearsalError):
     """No such cards are known, and the machine has none to ask."""

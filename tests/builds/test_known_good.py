@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from suite import __main__ as command_line
-from suite.gate import known_good
+from suite.gate import GateError, known_good
 from suite.gate.known_good import KnownGood
 from suite.gate.verdicts import Judgement, Verdict
 from tests.gate.sessions import session
@@ -142,3 +142,21 @@ def test_what_an_upgrade_from_it_would_change_is_told_where_it_was_rehearsed(
     assert ("would change" in said) is told
     if told:  # 0.5.22 caps decode graphs at --max-running-requests (docs/rehearsal.md)
         assert "cuda_graph_config.decode" in said
+
+
+def test_what_passed_can_be_launched_again_by_its_name() -> None:
+    assert known_good.build_of(GOOD).version == "0.5.23"
+    table = known_good.build_of(
+        built(commit="5e2cda61", described="v0.5.23-3-g5e2cda61", changed_files="none")
+    )
+    assert (table.checkout, table.commit) == ("/src/sglang", "5e2cda61")
+    table = known_good.build_of(built(image="lmsysorg/sglang:v0.5.23", image_digest="sha256:aa"))
+    assert table.image == "lmsysorg/sglang@sha256:aa"
+
+
+@pytest.mark.parametrize(
+    "facts", [{"changed_files": "sglang/srt/x.py"}, {"image": "sglang:local"}, {"sglang": "unknown"}]
+)
+def test_what_cannot_be_had_again_is_said(facts: dict[str, str]) -> None:
+    with pytest.raises(GateError, match="known-good"):
+        known_good.build_of(built(**facts))

@@ -12,9 +12,10 @@ import pytest
 
 from suite import __main__ as command_line
 from suite import config, doctor
+from suite.builds import environments
 from suite.doctor import Line
 from suite.hosts import LocalHost
-from suite.rehearsal import environments, recorded
+from suite.rehearsal import recorded
 from suite.rehearsal.checkpoints import stand_in
 from tests.rehearsal.small import BOX, install, rehearsed, suite_of
 

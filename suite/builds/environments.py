@@ -1,4 +1,4 @@
-"""A published SGLang in an environment of its own, without the packages that need a GPU: made once, kept in a cache."""
+"""A published SGLang in an environment of its own, made once and kept in a cache: whole, or without what needs a GPU."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -18,7 +20,8 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from suite.rehearsal.errors import ReleaseError
+from suite.builds.errors import ReleaseError
+from suite.sglang import builds
 
 CACHE_VARIABLE = "SGLANG_PERF_GATE_CACHE"
 TORCH = "2.13.0"
@@ -35,6 +38,7 @@ _NOT_ASKED = re.compile(
 """Large, and of no use to whoever only reads a command line."""
 _ALSO = ("dill",)
 """What SGLang imports although its own requirements do not name it: it comes with one of those left out."""
+LOCK = "lock.txt"
 _WAVES = 12
 _LEAST_SHARED_BYTES = 1 << 16
 
@@ -48,32 +52,105 @@ def cache() -> Path:
     return Path(named) if named else base / "sglang-perf-gate"
 
 
-def is_release(text: str) -> bool:
-    """Is ``text`` a version number of SGLang (``0.5.20``, ``sglang==0.5.20``), not the path of an interpreter?"""
-    return re.fullmatch(r"(sglang==)?\d+(\.\w+)+(\+\w+)?", text) is not None
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An environment: its Python, and all that is installed in it, as pins."""
+
+    python: str
+    lock: tuple[str, ...]
 
 
 def interpreter(release: str, say: Say = print) -> str:
-    """The Python of an environment that holds ``release``; made when it is not there, which takes minutes.
+    """The Python of an environment that holds ``release`` without what needs a GPU: enough to be rehearsed.
+
+    Made when it is not there, which takes minutes.
 
     Raises:
         ReleaseError: it cannot be installed; the text holds the installer's last words and what to do.
     """
     version = release.removeprefix("sglang==")
-    with _alone():
-        made = cache() / "releases" / f"{version}-py{sys.version_info[0]}.{sys.version_info[1]}-torch{TORCH}"
+    made = cache() / "releases" / f"{version}-{_here()}-torch{TORCH}"
+    return str(_python(_kept(made, f"SGLang {version}", lambda part: _make(part, version), say)))
+
+
+def whole(version: str, packages: Sequence[str] = (), say: Say = print) -> Made:
+    """An environment with a version of SGLang and all that it requires, fit to be launched.
+
+    Args:
+        packages: requirements put over what SGLang asks for (``flashinfer-python==0.6.1``): a swap of one dependency.
+
+    Raises:
+        ReleaseError: it cannot be installed.
+    """
+    return _whole(f"{version}", [f"sglang=={version}"], packages, f"SGLang {version}", say)
+
+
+def whole_of(tree: Path, packages: Sequence[str] = (), say: Say = print) -> Made:
+    """The same of a tree of sources, which is installed as it lies there, so that git still tells what it is.
+
+    Raises:
+        ReleaseError: it cannot be installed.
+    """
+    source = tree / "python" if (tree / "python" / "pyproject.toml").exists() else tree
+    return _whole(tree.name, ["--editable", str(source)], packages, f"SGLang of commit {tree.name[:12]}", say)
+
+
+def _whole(name: str, wanted: Sequence[str], packages: Sequence[str], what: str, say: Say) -> Made:
+    swapped = f"-{zlib.crc32(' '.join(sorted(packages)).encode()):08x}" if packages else ""
+    swaps = f" with {', '.join(packages)}" if packages else ""
+
+    def make(part: Path) -> None:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        _step([sys.executable, "-m", "venv", str(part)], "make a virtual environment")
+        _install(part, wanted, whole=True)
+        if packages:
+            _install(part, packages)
+        (part / LOCK).write_text("".join(f"{pin}\n" for pin in _pins(part)), encoding="utf-8")
+
+    at = _kept(cache() / "builds" / f"{name}-{_here()}{swapped}", f"{what}{swaps}", make, say)
+    return Made(str(_python(at)), tuple((at / LOCK).read_text(encoding="utf-8").split()))
+
+
+def _kept(made: Path, what: str, make: Callable[[Path], None], say: Say) -> Path:
+    """An environment of the cache, made where it is not there or its Python is gone."""
+    with alone():
         if not _works(made):
-            say(f"SGLang {version} is installed into {made}, once (a few minutes)")
+            say(f"{what} is installed into {made}, once (a few minutes)")
             part = made.with_name(made.name + ".part")
             shutil.rmtree(part, ignore_errors=True)
             try:
-                _make(part, version)
+                make(part)
                 shutil.rmtree(made, ignore_errors=True)
                 part.rename(made)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
             _share(made)
-    return str(_python(made))
+    return made
+
+
+def _here() -> str:
+    return f"py{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _pins(at: Path) -> list[str]:
+    return sorted(
+        f"{canonicalize_name(found.metadata['Name'])}=={found.version}" for found in _distributions(at)
+    )
+
+
+def nightly(day: str) -> str:
+    """The version of the nightly wheel of a day (``2026-11-30``) on the package index that pip uses here.
+
+    Raises:
+        ReleaseError: the index has none of that day, or could not be asked.
+    """
+    there = [version for version in _versions("--pre") if builds.read(version).date == day]
+    if not there:
+        raise ReleaseError(
+            f"the package index has no SGLang of {day}: point PIP_EXTRA_INDEX_URL to one that has nightlies, or name "
+            "an image by its dated tag"
+        )
+    return there[0]
 
 
 def newest() -> str:
@@ -82,13 +159,19 @@ def newest() -> str:
     Raises:
         ReleaseError: the index could not be asked.
     """
-    outcome = _run([sys.executable, "-m", "pip", "index", "versions", "sglang"])
+    return _versions()[0]
+
+
+def _versions(*more: str) -> list[str]:
+    """The versions that the index has, newest first."""
+    outcome = _run([sys.executable, "-m", "pip", "index", "versions", *more, "sglang"])
     found = re.search(r"^sglang \((\S+)\)", outcome.stdout, re.MULTILINE)
     if outcome.returncode or not found:
         raise ReleaseError(
-            f"the newest SGLang could not be asked for: {_last(outcome.stdout)}; name one: --build 0.5.23"
+            f"the versions of SGLang could not be asked for: {_last(outcome.stdout)}; name one: 0.5.23"
         )
-    return found[1]
+    every = re.search(r"^Available versions: (.+)$", outcome.stdout, re.MULTILINE)
+    return [version.strip() for version in every[1].split(",")] if every else [found[1]]
 
 
 # ----------------------------------------------------------------------------------------------- making
@@ -121,19 +204,23 @@ def _check_torch(at: Path) -> None:
     )
 
 
-def _install(at: Path, wanted: Sequence[str]) -> None:
-    _checked(_tried(at, wanted), f"install {', '.join(wanted)[:200]}")
+def _install(at: Path, wanted: Sequence[str], *, whole: bool = False) -> None:
+    _checked(_tried(at, wanted, whole=whole), f"install {', '.join(wanted)[:200]}")
 
 
-def _tried(at: Path, wanted: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Install by uv, where it is there, and by pip, whose configuration uv does not read, where that fails."""
+def _tried(at: Path, wanted: Sequence[str], *, whole: bool = False) -> subprocess.CompletedProcess[str]:
+    """Install by uv, where it is there, and by pip, whose configuration uv does not read, where that fails.
+
+    whole: with all that is required; development versions of what is required are taken only where they are named.
+    """
+    deps = () if whole else ("--no-deps",)
     uv = shutil.which("uv")
     if uv:
-        by_uv = _run([uv, "pip", "install", "--quiet", "--no-deps", "--python", str(_python(at)), *wanted])
+        by_uv = _run([uv, "pip", "install", "--quiet", *deps, "--python", str(_python(at)), *wanted])
         if by_uv.returncode == 0:
             return by_uv
-    pip = [str(_python(at)), "-m", "pip", "install", "--no-deps", "--quiet", "--no-compile"]
-    return _run([*pip, *wanted])
+    compiling = () if whole else ("--no-compile",)
+    return _run([str(_python(at)), "-m", "pip", "install", *deps, "--quiet", *compiling, *wanted])
 
 
 def _wanted(at: Path) -> list[str]:
@@ -201,8 +288,8 @@ def _works(at: Path) -> bool:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the cache's lock: two rehearsals at once do not make the same environment twice."""
+def alone() -> Iterator[None]:
+    """Hold the cache's lock: two at once do not make the same environment twice."""
     try:
         cache().mkdir(parents=True, exist_ok=True)
         lock = (cache() / "lock").open("w")

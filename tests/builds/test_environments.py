@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from suite.rehearsal import environments
-from suite.rehearsal.environments import _share, _wanted, cache, interpreter, is_release
-from suite.rehearsal.errors import ReleaseError
+from suite.builds import environments
+from suite.builds.environments import _share, _wanted, cache, interpreter
+from suite.builds.errors import ReleaseError
+from suite.builds.spec import is_release
 
 
 @pytest.mark.parametrize("text", ["0.5.20", "sglang==0.5.20", "0.5.9.post1", "0.5.2rc1", "0.6"])
@@ -87,6 +90,7 @@ def test_an_installer_that_fails_leaves_nothing_and_says_why(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # uv, which has settings of its own, is not there
     said: list[str] = []
     with pytest.raises(ReleaseError, match=r"could not install .*torch"):
         interpreter("0.5.20", said.append)
@@ -116,3 +120,42 @@ def test_a_cache_that_cannot_be_made_is_told_with_the_variable(
     monkeypatch.setenv(environments.CACHE_VARIABLE, str(tmp_path / "file/below"))
     with pytest.raises(ReleaseError, match=environments.CACHE_VARIABLE):
         interpreter("0.5.20", lambda text: None)
+
+
+def _wheel(folder: Path, name: str, version: str, *requires: str) -> None:
+    """A package with one module and nothing else, as pip installs it."""
+    info = f"{name}-{version}.dist-info"
+    metadata = [
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}",
+        *(f"Requires-Dist: {r}" for r in requires),
+    ]
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}.py", f"__version__ = {version!r}\n")
+        file.writestr(f"{info}/METADATA", "\n".join(metadata) + "\n")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", "")
+
+
+def test_a_version_is_installed_whole_once_with_a_lock_and_one_package_swapped_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    _wheel(shelf, "sglang", "0.5.99", "kernels==1.0")
+    _wheel(shelf, "kernels", "1.0")
+    _wheel(shelf, "kernels", "1.1")
+    monkeypatch.setenv(environments.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    said: list[str] = []
+    made = environments.whole("0.5.99", say=said.append)
+    assert {"sglang==0.5.99", "kernels==1.0"} <= set(made.lock)
+    assert environments.whole("0.5.99", say=said.append) == made
+    assert len(said) == 1
+    swapped = environments.whole("0.5.99", ["kernels==1.1"], said.append)
+    assert {"sglang==0.5.99", "kernels==1.1"} <= set(swapped.lock)
+    asked = "import kernels, sglang; print(sglang.__version__, kernels.__version__)"
+    seen = [subprocess.check_output([one.python, "-c", asked], text=True).split() for one in (made, swapped)]
+    assert seen == [["0.5.99", "1.0"], ["0.5.99", "1.1"]]

@@ -1,0 +1,8 @@
+"""Which SGLang is meant: a specification on a command line or in ``suite.toml``, made into something that can be launched."""
+
+from suite.builds.build import OWN, Build
+from suite.builds.errors import BuildError, ReleaseError
+from suite.builds.resolve import KNOWN_GOOD, Say, resolve
+from suite.builds.spec import read
+
+__all__ = ["KNOWN_GOOD", "OWN", "Build", "BuildError", "ReleaseError", "Say", "read", "resolve"]

@@ -1,0 +1,71 @@
+"""What a build is called on a command line: read into the same table that ``[builds.NAME]`` of ``suite.toml`` holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from suite import config
+from suite.builds.build import OWN
+from suite.builds.errors import BuildError
+from suite.config.errors import nearest
+from suite.foreign import one_line
+
+_NIGHTLY = re.compile(r"nightly[=:-]{1,2}(20\d\d-[01]\d-[0-3]\d)")
+_IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]{64})")
+FORMS = (
+    "a release (sglang==0.5.23), a nightly (nightly:2026-11-30), an image (lmsysorg/sglang:v0.5.23), a virtual "
+    f"environment or interpreter, a checkout (PATH or PATH@COMMIT), `{OWN}` for the target's, `known-good`, or a "
+    "name of [builds] in suite.toml"
+)
+
+
+def is_release(text: str) -> bool:
+    """Is ``text`` a version number of SGLang (``0.5.20``, ``sglang==0.5.20``), not the path of an interpreter?"""
+    return re.fullmatch(r"(sglang==)?\d+(\.\w+)+(\+\w+)?", text) is not None
+
+
+def read(text: str, target: config.Target, directory: Path = Path()) -> config.Build:
+    """The table that a specification stands for; nothing is looked up, installed or asked.
+
+    Args:
+        text: a name of ``[builds]``, or one of the forms that need no table.
+        directory: what relative paths start from.
+
+    Raises:
+        BuildError: it is none of them; the text names the forms.
+    """
+    if text in target.builds:
+        return target.builds[text]
+    if text == OWN:
+        return config.Build(name=OWN)
+    if is_release(text):
+        return config.Build(name=text, version=text.removeprefix("sglang=="))
+    if dated := _NIGHTLY.fullmatch(text):
+        return config.Build(name=text, nightly=dated[1])
+    return _in_place(text, directory) or _unknown(text, target)
+
+
+def _in_place(text: str, directory: Path) -> config.Build | None:
+    """A folder, a program or an image."""
+    path = directory / os.path.expanduser(text)
+    if (path / "bin" / "python").exists():
+        return config.Build(name=text, python=os.path.abspath(path / "bin" / "python"))
+    if path.is_file() or (found := shutil.which(text)) is not None:
+        return config.Build(name=text, python=os.path.abspath(path if path.is_file() else str(found)))
+    place, at, commit = text.rpartition("@")
+    folder = directory / os.path.expanduser(place if at else text)
+    if (folder / ".git").exists():
+        return config.Build(
+            name=text, checkout=os.path.abspath(folder), commit=commit or "HEAD" if at else "HEAD"
+        )
+    if _IMAGE.fullmatch(text) and not text.startswith("nightly:"):
+        return config.Build(name=text, image=text)
+    return None
+
+
+def _unknown(text: str, target: config.Target) -> config.Build:
+    close = nearest(text, [*target.builds, OWN, "known-good"])
+    raise BuildError(f"{one_line(text, 120)}: no build{close}. A build is {FORMS}")
