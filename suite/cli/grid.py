@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import config
-from suite.cli.load import key_of
+from suite.cli.load_arguments import key_of
 from suite.grid import cells as grid
 from suite.grid import table
 from suite.load import Endpoint, LoadError

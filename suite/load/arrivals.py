@@ -11,7 +11,7 @@ from time import perf_counter
 
 from suite.foreign import answer_bytes
 from suite.load.bounds import Bounds
-from suite.load.decode import Answer
+from suite.load.decode import AnswerDecoder
 from suite.load.sse import EVENT_END, EVENT_START
 
 clock: Callable[[], float] = perf_counter
@@ -19,7 +19,7 @@ clock: Callable[[], float] = perf_counter
 
 
 class Arrivals:
-    """Reads and their stamps, not yet decoded, and the `Answer` that they are decoded into.
+    """Reads and their stamps, not yet decoded, and the `AnswerDecoder` that they are decoded into.
 
     `pieces[i]` arrived at `stamps[i]`. A read that was one server-sent event and nothing else, as nearly all are, is kept
     as that event's data alone; every other as it came.
@@ -53,7 +53,7 @@ class Arrivals:
         self.most_bytes = answer_bytes(bounds.output_tokens if bounds else 0)
         """How large the whole answer may be."""
         self.complete: asyncio.Future[None] | None = None
-        self.answer = Answer(keep_text, bounds)
+        self.answer = AnswerDecoder(keep_text, bounds)
 
     @property
     def end_t(self) -> float:

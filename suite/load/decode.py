@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from operator import lt
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -16,82 +16,22 @@ from numpy.typing import NDArray
 
 from suite.foreign import one_line
 from suite.load.bounds import Bounds
+from suite.load.chunks import (
+    Choice,
+    Chunk,
+    PlainUsage,
+    Spec,
+    Usage,
+    decode_chunk,
+    decode_chunks,
+    decode_plain,
+)
 from suite.load.records import Fault, FaultKind, SpecDetails, Timeline
 from suite.load.sse import EVENT_END, EVENT_START, EventCutter, TooLong
 
 T = TypeVar("T", bound=np.generic)
 
 
-class _PromptDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct, gc=False):
-    completion_tokens: int | None = None
-    prompt_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Delta(msgspec.Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None  # the name other servers use
-
-
-class _Choice(msgspec.Struct, gc=False):
-    index: int = 0
-    delta: _Delta | None = None
-    text: str | None = None
-    finish_reason: str | None = None
-
-
-class _Spec(msgspec.Struct):
-    spec_verify_ct: int | None = None
-    spec_num_correct_drafts: int | None = None
-    spec_num_proposed_drafts: int | None = None
-    spec_correct_drafts_histogram: list[int] | None = None
-
-
-class _Extension(msgspec.Struct):
-    spec_tokens_details: _Spec | list[_Spec] | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    sglext: _Extension | None = None
-    error: Any = None
-    object: str | None = None
-
-
-class _PlainUsage(msgspec.Struct, gc=False):
-    completion_tokens: int
-    prompt_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    reasoning_tokens: int | None = None
-
-
-class _PlainChoice(msgspec.Struct, gc=False):
-    index: Literal[0] = 0
-    delta: _Delta | None = None
-    text: str | None = None
-    finish_reason: None = None
-
-
-class _Plain(msgspec.Struct, gc=False):
-    """A `_Chunk` that says nothing but how many tokens there are by now, as nearly all do. Types as strict as there."""
-
-    choices: tuple[_PlainChoice]
-    usage: _PlainUsage
-    sglext: None = None
-    error: None = None
-    object: Literal["chat.completion.chunk", "text_completion", None] = None
-
-
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
-_decode_chunks = msgspec.json.Decoder(list[_Chunk]).decode
-_decode_plain = msgspec.json.Decoder(list[_Plain]).decode
 GIVEN_UP = frozenset({"abort", "error", "cancelled"})
 """Finish reasons of answers that no model ended: SGLang aborts when it runs out of room, drains or hits its own limits."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -99,7 +39,7 @@ _BLOCK = 512  # arrivals put away at a time
 _TOGETHER = 64  # reads decoded at once: enough to save calls, few enough to stay in the processor's cache
 
 
-class Answer:
+class AnswerDecoder:
     """One answer under decoding: feed it (stamp, bytes) in order of arrival, then ask for the result.
 
     Stamps are any clock; what comes out (`timeline`, `Fault.at_s`) is on the same one. What counts more than `bounds`
@@ -198,7 +138,7 @@ class Answer:
         if self._feed_plain(stamps, array_of_all):
             return True
         try:
-            chunks = _decode_chunks(array_of_all)
+            chunks = decode_chunks(array_of_all)
         except _UNREADABLE:
             return False
         if len(chunks) != len(events):
@@ -212,7 +152,7 @@ class Answer:
         if self._keep_text or self._by_choice or self.fault is not None:
             return False
         try:
-            usages = [chunk.usage for chunk in _decode_plain(events)]
+            usages = [chunk.usage for chunk in decode_plain(events)]
         except _UNREADABLE:
             return False
         totals = [usage.completion_tokens for usage in usages]
@@ -252,12 +192,12 @@ class Answer:
             )
         elif self._bounds is not None and (broken := self._beyond(self._bounds, self.completion_tokens)):
             self._fail(FaultKind.implausible, broken)
-        elif self.spec is not None and (broken := broken_identity(self.spec)):
+        elif self.spec is not None and (broken := self.spec.contradiction):
             self._fail(FaultKind.acceptance_identity, broken)
 
     def _beyond(self, bounds: Bounds, output: int) -> str | None:
         counts = bounds.broken_counts(self.prompt_tokens, self.cached_tokens, self.reasoning_tokens, output)
-        if counts or self.spec is None or _negative(self.spec):
+        if counts or self.spec is None or self.spec.negative:
             return counts
         return bounds.broken_speculation(self.spec, output)
 
@@ -298,7 +238,7 @@ class Answer:
 
     def _event(self, t: float, data: bytes) -> None:
         try:
-            chunk = _decode_chunk(data)
+            chunk = decode_chunk(data)
         except _UNREADABLE as error:
             if data == b"[DONE]":
                 self._done = True
@@ -309,7 +249,7 @@ class Answer:
             return
         self._chunk(t, chunk, data)
 
-    def _chunk(self, t: float, chunk: _Chunk, data: bytes) -> None:
+    def _chunk(self, t: float, chunk: Chunk, data: bytes) -> None:
         if self.fault is not None:
             return
         if chunk.error is not None or chunk.object == "error":
@@ -342,7 +282,7 @@ class Answer:
         if chunk.sglext is not None and chunk.sglext.spec_tokens_details is not None:
             self._speculation(chunk.sglext.spec_tokens_details)
 
-    def _usage(self, t: float, usage: _Usage, choices: list[_Choice] | None) -> None:
+    def _usage(self, t: float, usage: Usage, choices: list[Choice] | None) -> None:
         self._newest_counts((usage,))
         total = usage.completion_tokens
         if total is None:
@@ -360,7 +300,7 @@ class Answer:
         elif total < before:
             self._fail(FaultKind.usage_backwards, f"completion_tokens fell from {before} to {total}", t)
 
-    def _newest_counts(self, usages: Sequence[_Usage | _PlainUsage]) -> None:
+    def _newest_counts(self, usages: Sequence[Usage | PlainUsage]) -> None:
         """Take over the counts besides completion_tokens, of each the newest that is stated."""
         self.prompt_tokens = _newest([u.prompt_tokens for u in usages], self.prompt_tokens)
         self.reasoning_tokens = _newest([u.reasoning_tokens for u in usages], self.reasoning_tokens)
@@ -377,7 +317,7 @@ class Answer:
         self._by_choice[index] = count
         return total
 
-    def _speculation(self, details: _Spec | list[_Spec]) -> None:
+    def _speculation(self, details: Spec | list[Spec]) -> None:
         parts = details if isinstance(details, list) else [details]
         histogram = [0] * max((len(p.spec_correct_drafts_histogram or ()) for p in parts), default=0)
         for part in parts:
@@ -404,29 +344,6 @@ def _enlarged(old: NDArray[T], size: int) -> NDArray[T]:
     new = np.empty(size, dtype=old.dtype)  # not zeroed: memory that is never used is never real
     new[: len(old)] = old
     return new
-
-
-def broken_identity(spec: SpecDetails) -> str | None:
-    """What contradicts itself in one answer's speculation counters, or None.
-
-    Identities of SGLang 0.5.12 and later: the histogram counts verify steps, so it sums to them, and its entries
-    weighted by their index are the correct drafts. That no more are correct than proposed is `metrics.validity`'s
-    matter: it does not hold where the server changes its depth as it runs.
-    """
-    if _negative(spec):
-        return f"a speculation counter is negative: {spec}"
-    if spec.histogram:
-        steps = sum(spec.histogram)
-        if steps != spec.verify_steps:
-            return f"spec_correct_drafts_histogram sums to {steps}, but spec_verify_ct is {spec.verify_steps}"
-        correct = sum(accepted * count for accepted, count in enumerate(spec.histogram))
-        if correct != spec.correct_drafts:
-            return f"the histogram holds {correct} correct drafts, but spec_num_correct_drafts is {spec.correct_drafts}"
-    return None
-
-
-def _negative(spec: SpecDetails) -> bool:
-    return min(spec.verify_steps, spec.correct_drafts, spec.proposed_drafts, *spec.histogram, 0) < 0
 
 
 def _excerpt(data: bytes) -> str:

@@ -58,6 +58,30 @@ class SpecDetails:
     proposed_drafts: int
     histogram: tuple[int, ...]
 
+    @property
+    def negative(self) -> bool:
+        """Whether any counter is below zero."""
+        return min(self.verify_steps, self.correct_drafts, self.proposed_drafts, *self.histogram, 0) < 0
+
+    @property
+    def contradiction(self) -> str | None:
+        """What contradicts itself in these counters, or None.
+
+        Identities of SGLang 0.5.12 and later: the histogram counts verify steps, so it sums to them, and its entries
+        weighted by their index are the correct drafts. That no more are correct than proposed is `metrics.validity`'s
+        matter: it does not hold where the server changes its depth as it runs.
+        """
+        if self.negative:
+            return f"a speculation counter is negative: {self}"
+        if self.histogram:
+            steps = sum(self.histogram)
+            if steps != self.verify_steps:
+                return f"spec_correct_drafts_histogram sums to {steps}, but spec_verify_ct is {self.verify_steps}"
+            correct = sum(accepted * count for accepted, count in enumerate(self.histogram))
+            if correct != self.correct_drafts:
+                return f"the histogram holds {correct} correct drafts, but spec_num_correct_drafts is {self.correct_drafts}"
+        return None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:

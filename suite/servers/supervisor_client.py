@@ -13,12 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from suite import redact
 from suite.hosts import ConnectionLost, Host
 from suite.hosts.local import kill_running
+from suite.hosts.program import program
 from suite.servers.errors import Locked, SupervisorFailed, SupervisorLost
 
 DIRECTORY_VARIABLE = "SGLANG_PERF_GATE_DIR"
@@ -34,31 +33,6 @@ Tell = Callable[[str, str], None]
 """Takes lasting news: a kind (``leftover``, ``supervisor``, ``log``) and a sentence."""
 
 _MODULES = ("processes", "claims", "job", "supervisor")
-_ON_HOST = Path(__file__).parent / "on_host"
-
-# Reads exactly N bytes of program from its input, and leaves the rest of the input to the program.
-_BOOT = """
-import json, os, sys, types
-n, b = {size}, b""
-while len(b) < n:
-    c = os.read(0, n - len(b))
-    if not c: sys.exit("the suite went away")
-    b += c
-for name, text in json.loads(b.decode()):
-    m = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name, "exec"), m.__dict__)
-    if "." in name:
-        setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], m)
-m.main()
-"""
-
-
-def _program() -> bytes:
-    package = "suite.servers.on_host"
-    secrets = Path(redact.__file__).read_text("utf-8")
-    modules = [("suite", ""), ("suite.redact", secrets), ("suite.servers", ""), (package, "")]
-    modules += [(f"{package}.{name}", (_ON_HOST / f"{name}.py").read_text("utf-8")) for name in _MODULES]
-    return json.dumps(modules).encode()
 
 
 _OPEN: set[Supervisor] = set()
@@ -125,14 +99,14 @@ class Supervisor:
             Locked: another run holds one of the locks.
             SupervisorFailed: no Python there, or it broke.
         """
-        program = _program()
-        self._running = self._host.start([python, "-u", "-c", _BOOT.format(size=len(program))])
+        boot, source = program("suite.servers.on_host", _MODULES)
+        self._running = self._host.start([python, "-u", "-c", boot])
         _OPEN.add(self)
         threading.Thread(target=self._pump, name="events of the supervisor", daemon=True).start()
         if not self._host.is_local:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         try:
-            self._running.send(program)
+            self._running.send(source.encode())
             self._greet(locks, label, wait_s)
         except BaseException:
             self._closing.set()

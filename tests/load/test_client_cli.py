@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.__main__ import main
-from suite.cli.load import _LiveLine
+from suite.cli.load_shown import LiveLine
 from suite.load import Progress
 from tests.load.scripted import Asked, ScriptedServer, Step, answer, plain
 
@@ -121,7 +121,7 @@ class Terminal(io.StringIO):
 def test_the_live_rate_is_steady_however_often_progress_is_told(every_s: float) -> None:
     """Also where two reports come at nearly one moment, as from two processes."""
     terminal = Terminal()
-    line = _LiveLine(terminal, "closed loop")
+    line = LiveLine(terminal, "closed loop")
     for phase in ("warming up", "running"):
         for step in range(1, 400):
             for t in (step * every_s, step * every_s + 1e-6):

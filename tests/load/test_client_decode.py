@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.load.arrivals import Arrivals
-from suite.load.decode import Answer, broken_identity
+from suite.load.decode import AnswerDecoder
 from suite.load.records import FaultKind, SpecDetails
 from suite.load.sse import EventCutter
 
@@ -30,9 +30,9 @@ CAPTURES = {
 }
 
 
-def decoded(pieces: list[bytes], keep_text: bool = False) -> Answer:
+def decoded(pieces: list[bytes], keep_text: bool = False) -> AnswerDecoder:
     """An answer fed with pieces that arrived at 0, 1, 2, ..."""
-    answer = Answer(keep_text)
+    answer = AnswerDecoder(keep_text)
     for t, piece in enumerate(pieces):
         answer.feed(float(t), piece)
     answer.finish()
@@ -69,7 +69,7 @@ def test_the_same_tokens_when_cut_at_every_single_byte(name: str) -> None:
     raw = DATA.joinpath(f"{name}.sse").read_bytes()
     whole = decoded([raw], keep_text=True)
     for cut in range(1, len(raw)):
-        answer = Answer(keep_text=True)
+        answer = AnswerDecoder(keep_text=True)
         answer.feed(0.0, raw[:cut])
         answer.feed(1.0, raw[cut:])
         answer.finish()
@@ -184,9 +184,9 @@ def test_contradicting_speculation_counters_are_a_fault() -> None:
 def test_identities_hold_for_any_histogram_and_break_by_one(histogram: list[int]) -> None:
     steps, correct = sum(histogram), sum(i * n for i, n in enumerate(histogram))
     proposed = steps * (len(histogram) - 1)
-    assert broken_identity(SpecDetails(steps, correct, proposed, tuple(histogram))) is None
-    assert broken_identity(SpecDetails(steps + 1, correct, proposed, tuple(histogram))) is not None
-    assert broken_identity(SpecDetails(steps, correct + 1, proposed + 1, tuple(histogram))) is not None
+    assert SpecDetails(steps, correct, proposed, tuple(histogram)).contradiction is None
+    assert SpecDetails(steps + 1, correct, proposed, tuple(histogram)).contradiction is not None
+    assert SpecDetails(steps, correct + 1, proposed + 1, tuple(histogram)).contradiction is not None
 
 
 # any stream, any cut
@@ -341,14 +341,14 @@ def test_decoding_together_is_decoding_one_by_one(
 def test_usual_reads_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The quick way is really taken: one by one, only the ends are fed."""
     fed: list[bytes] = []
-    feed = Answer.feed
+    feed = AnswerDecoder.feed
 
-    def noted(answer: Answer, t: float, piece: bytes) -> None:
+    def noted(answer: AnswerDecoder, t: float, piece: bytes) -> None:
         fed.append(piece)
         feed(answer, t, piece)
 
-    monkeypatch.setattr(Answer, "feed", noted)
-    arrivals, answer = Arrivals(), Answer()
+    monkeypatch.setattr(AnswerDecoder, "feed", noted)
+    arrivals, answer = Arrivals(), AnswerDecoder()
     arrivals.answer = answer
     for t, piece in enumerate([chunk(None, ""), *(chunk(n) for n in range(1, 101)), FINISH, DONE]):
         arrivals.add(float(t), piece)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from suite.load import draining, reading
 from suite.load.arrivals import Arrivals
-from suite.load.decode import Answer
+from suite.load.decode import AnswerDecoder
 from suite.load.draining import Ended, Stream
 from suite.load.transport import _Connection
 from tests.load.scripted import HEAD, event, token_events
@@ -125,7 +125,7 @@ def test_the_same_answer_whatever_the_chunks_and_the_reads(
     assert connection.body_done.done()
     assert connection.body_done.exception() is None
     assert connection.reusable
-    whole = Answer(keep_text=True)
+    whole = AnswerDecoder(keep_text=True)
     for piece in events:
         whole.feed(0.0, piece)
     arrivals.decode()
@@ -224,7 +224,7 @@ def test_what_only_looks_like_a_chunk_is_part_of_another(drain: Drain, name: str
     assert connection.body_done.done()
     assert connection.body_done.exception() is None
     arrivals.decode()
-    whole = Answer(keep_text=True)
+    whole = AnswerDecoder(keep_text=True)
     whole.feed(0.0, PLAIN[0] + b"".join(bodies_))
     assert (arrivals.answer.tokens, arrivals.answer.chunks) == (whole.tokens, whole.chunks)
 
@@ -244,7 +244,7 @@ def test_bytes_before_their_blank_line_are_not_taken_for_an_event(drain: Drain, 
     body = [PLAIN[0], first, PLAIN[2], PLAIN[3]]
     _, arrivals = received(drain, [b"%x\r\n%b\r\n" % (len(part), part) for part in body] + [b"0\r\n\r\n"])
     arrivals.decode()
-    whole = Answer(keep_text=True)
+    whole = AnswerDecoder(keep_text=True)
     whole.feed(0.0, b"".join(body))
     assert (arrivals.answer.tokens, arrivals.answer.chunks) == (whole.tokens, whole.chunks)
 

@@ -29,7 +29,7 @@ from suite.load import (
     workloads,
 )
 from suite.load.arrivals import Arrivals, clock
-from suite.load.decode import Answer
+from suite.load.decode import AnswerDecoder
 from suite.load.draining import Stream
 from suite.load.endpoint import TransportName
 from suite.load.health import judge
@@ -293,7 +293,9 @@ def test_nothing_of_a_round_waits_for_the_garbage_collector(
         gc.disable()
         try:
             play(Endpoint(server.url, "m", transport=transport), WORKLOAD, ClosedLoop(2, 6), sampling=SHORT)
-            left = [type(each) for each in gc.get_objects() if isinstance(each, Arrivals | Answer | Stream)]
+            left = [
+                type(each) for each in gc.get_objects() if isinstance(each, Arrivals | AnswerDecoder | Stream)
+            ]
         finally:
             gc.enable()
     assert left == []

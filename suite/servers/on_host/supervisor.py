@@ -308,6 +308,6 @@ def end_left_over(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Entry point of the text that is sent over."""
     Supervisor().run()
