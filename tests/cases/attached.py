@@ -29,6 +29,7 @@ temperatures = [0.0]
 model = "/models/Qwen3.5-397B-A17B-NVFP4"
 timeouts = { request_s = 20.0, stall_s = 5.0 }
 client = { lag_p99_s = 0.5, lag_of_itl = 100.0 }
+tolerate = ["client_saturated", "not_warmed_up"]
 launch = { kind = "process", module = "simulator" }
 """
 

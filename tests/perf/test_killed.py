@@ -22,7 +22,6 @@ from tests.perf.running import ROOT, Ran, config, perf, servers_of, start
 ASKED = ("--launches=2", "--rounds=2", "-k", "decode or asked_for")
 KILLS = int(os.environ.get("PERF_KILLS", "3"))
 GONE_WITHIN_S = 15.0
-BUSY = 'tolerate = ["client_saturated", "not_warmed_up"]'
 """These runs are not about how quiet this machine is."""
 
 
@@ -71,7 +70,7 @@ def await_rounds(tmp_path: Path, running: subprocess.Popen[str], count: int) -> 
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_killed_at_a_random_moment_it_is_judged_and_resumed(tmp_path, seed):
     chance = random.Random(seed)
-    running = start(tmp_path, *ASKED, config(tmp_path, more=BUSY))
+    running = start(tmp_path, *ASKED, config(tmp_path))
     await_rounds(tmp_path, running, chance.randrange(1, 7))
     time.sleep(chance.random())
     kill(running)
@@ -108,7 +107,7 @@ def test_killed_at_a_random_moment_it_is_judged_and_resumed(tmp_path, seed):
 
 def test_an_earlier_failure_is_told_again_and_not_asked_again(tmp_path):
     """The broken promise of a complete launch stays one, word for word."""
-    options = [*ASKED, config(tmp_path, more=BUSY), "--flag=fault=mtp-auto-on"]
+    options = [*ASKED, config(tmp_path), "--flag=fault=mtp-auto-on"]
     whole = perf(tmp_path, *options)
     assert whole.code == 1
     run = folder_of(tmp_path)

@@ -12,9 +12,9 @@ from suite.session import journal
 from suite.session.entries import Launching, Round
 from suite.session.fold import told
 from tests.perf.running import Ran, config, perf, servers_of
-from tests.perf.test_killed import BUSY, folder_of
+from tests.perf.test_killed import folder_of
 
-FAST = f"{BUSY}\nstart_estimate_s = 1.0\nbudgets = {{ quick = {{ round_estimate_s = 0.5 }} }}"
+FAST = "start_estimate_s = 1.0\nbudgets = { quick = { round_estimate_s = 0.5 } }"
 """What the simulator takes, about."""
 
 
@@ -100,7 +100,7 @@ def test_what_was_cut_is_resumed_as_cut(tmp_path):
 
 
 def test_the_next_run_knows_how_long_things_take(tmp_path):
-    options = (config(tmp_path, more=BUSY), "--launches=1", "--rounds=2", "-k", "decode")
+    options = (config(tmp_path), "--launches=1", "--rounds=2", "-k", "decode")
     first = perf(tmp_path, "--plan", *options)
     assert "estimates of suite.toml" in first.out
     assert perf(tmp_path, *options).code == 0

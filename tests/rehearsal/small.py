@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,6 +91,8 @@ def install(folder: Path, body: str, requires: Sequence[str] = _REQUIRES, first:
     package.mkdir(parents=True, exist_ok=True)
     for name in (folder / "sglang", package):
         (name / "__init__.py").write_text("")
+    # compiled files are told apart by second and size, and two of these differ in neither
+    shutil.rmtree(package / "__pycache__", ignore_errors=True)
     (package / "server_args.py").write_text(
         _SERVER_ARGS.replace("{body}", indent(dedent(body), " " * 8)).replace("{first}", first)
     )
