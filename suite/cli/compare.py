@@ -17,6 +17,7 @@ from suite.gate.records import differing
 from suite.report import summary
 from suite.session import stored_runs
 from suite.sglang import config_diff
+from suite.terminal.looks import Looks
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -112,7 +113,7 @@ def compare(before: dict[Where, Baseline], after: Session, rules: Rules) -> Comp
     judgement = judge(shown, Found(alike), rules)
     return Compared(
         judgement=judgement,
-        table=summary.of_two(judgement, shown),
+        table=summary.of_two(judgement, Looks(unfolded=True)),
         changes=_changes(alike, mine),
         otherwise=otherwise,
         only_before=sorted(before.keys() - mine.keys()),

@@ -33,6 +33,7 @@ from suite.gate.records import Launch
 from suite.gate.values import launch_log
 from suite.session import stored_runs
 from suite.sglang import config_diff
+from suite.terminal.figures import percent
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -234,7 +235,7 @@ def run_diff(arguments: argparse.Namespace) -> int:
         for metric in sorted(set(before) & set(after)):
             old_value, new_value = before[metric], after[metric]
             print(
-                f"  {metric:<24} {old_value:.6g} -> {new_value:.6g} ({100 * (new_value / old_value - 1):+.2f} %)"
+                f"  {metric:<24} {old_value:.6g} -> {new_value:.6g} ({percent(new_value / old_value - 1, 2)})"
             )
     return 0
 
@@ -290,7 +291,7 @@ def run_history(arguments: argparse.Namespace) -> int:
         for step in steps(entries, rules):
             worse |= step.worse
             print(
-                f"{'worse' if step.worse else 'better'}: {', '.join(step.key)} {100 * step.change:+.1f} % "
+                f"{'worse' if step.worse else 'better'}: {', '.join(step.key)} {percent(step.change)} "
                 f"({step.before:.5g} -> {step.after:.5g}) from run {step.run_id} of {step.started_at[:10]} on"
             )
     else:
@@ -299,7 +300,7 @@ def run_history(arguments: argparse.Namespace) -> int:
     for creep in creeps(latest, good, rules) if latest else []:
         worse = True
         print(
-            f"creep: {', '.join(creep.key)} {100 * creep.change:+.1f} % since the best promoted level "
+            f"creep: {', '.join(creep.key)} {percent(creep.change)} since the best promoted level "
             f"({creep.best:.5g} of {creep.best_date} -> {creep.now:.5g})"
         )
     return 1 if worse or _print_problems(bad) else 0

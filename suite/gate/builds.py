@@ -19,7 +19,8 @@ from suite.gate.sides import Side, acceptance_of
 from suite.gate.spread import Spread
 from suite.gate.upgrade import Answer, Comparison, compare_builds
 from suite.gate.values import bad_value, untrusted
-from suite.gate.verdicts import Factor, percent
+from suite.gate.verdicts import Factor
+from suite.terminal.figures import interval, percent
 
 
 class BuildVerdict(msgspec.Struct, frozen=True):
@@ -135,11 +136,11 @@ def _verdict(key: Key, rule: MetricRule, result: Comparison, g: int) -> BuildVer
             Factor("acceptance", *_interval(rule, result.accepted[:, g], accepted)),
         ]
     answer = result.answer(g)
-    interval = f"95 % CI {100 * low:+.1f}..{100 * high:+.1f}, margin {100 * rule.margin:g} %"
+    within = f"95 % CI {interval(low, high)}, margin {100 * rule.margin:g} %"
     return BuildVerdict(
         *key,
         answer,
-        f"{rule.label} {percent(change)} ({interval}): {answer}",
+        f"{rule.label} {percent(change)} ({within}): {answer}",
         rule.margin,
         change,
         low,

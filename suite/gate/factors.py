@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from suite.gate.records import Key, Session
-from suite.gate.verdicts import Cause, Estimate, Judgement, Verdict, percent
+from suite.gate.verdicts import Cause, Estimate, Judgement, Verdict
 from suite.metrics.registry import METRICS
+from suite.terminal.figures import percent
 
 SMALL = 0.015
 """A change of the time of a step, or of acceptance, that explains nothing."""

@@ -31,8 +31,9 @@ from suite.gate.records import (
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.tails import JUDGED_WITH, judgeable
 from suite.gate.values import bad_value, launch_log, set_aside, untrusted
-from suite.gate.verdicts import Estimate, Judgement, Verdict, Word, percent
+from suite.gate.verdicts import Estimate, Judgement, Verdict, Word
 from suite.sglang import config_diff
+from suite.terminal.figures import percent
 
 FIRST_LOOK_SHARE = 0.5
 

@@ -18,8 +18,9 @@ from suite.gate.rules import MetricRule
 from suite.gate.settle import settle
 from suite.gate.shrink import Array
 from suite.gate.spread import Spread
-from suite.gate.verdicts import Estimate, Factor, Verdict, Word, change_line, percent
+from suite.gate.verdicts import Estimate, Factor, Verdict, Word, change_line
 from suite.sglang import config_diff
+from suite.terminal.figures import interval, percent
 
 SHOWN_CHANGES = 3
 
@@ -36,6 +37,12 @@ def word_of(decision: Decision, g: int) -> Word:
 def relative_change(log: float) -> float:
     """A change in logs as a relative one; absurd ones stay finite."""
     return math.expm1(min(max(log, -30.0), 30.0))
+
+
+def excluded(margin: float, *, stated: bool) -> str:
+    """What a pass claims; `stated`: on a statement of how far sessions differ."""
+    given = f", if sessions differ by no more than {100 * OWN_PRIOR:g} %" if stated else ""
+    return f"a loss of {200 * margin:g} % or more is excluded (95 %{given})"
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,7 @@ class Reading:
             self.rule.margin,
             self._needs(word),
             look,
+            stated=word == "pass" and bool(self._at(self.decision.stated)),
         )
 
     def _by_factor(self, word: Word, estimate: Estimate) -> str:
@@ -176,7 +184,7 @@ class Reading:
     def _parts(self, estimate: Estimate) -> list[str]:
         """What the change is made of: steps and acceptance, or the answers of single prompts."""
         factors = ", ".join(
-            f"{f.name} {percent(f.change)} ({100 * f.ci_low:+.1f}..{100 * f.ci_high:+.1f})"
+            f"{f.name} {percent(f.change)} ({interval(f.ci_low, f.ci_high)})"
             for f in estimate.factors
             if f.change is not None and f.ci_low is not None and f.ci_high is not None
         )
@@ -207,12 +215,7 @@ class Reading:
             p = self._at(d.p_worse if word == "regression" else d.p_better)
             return f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {self._grounds()}"
         if word == "pass":
-            given = (
-                f", if sessions differ by no more than {100 * OWN_PRIOR:g} %" if self._at(d.stated) else ""
-            )
-            return (
-                f"a loss of {200 * self.rule.margin:g} % or more is excluded (95 %{given}), {self._grounds()}"
-            )
+            return f"{excluded(self.rule.margin, stated=bool(self._at(d.stated)))}, {self._grounds()}"
         if self._at(d.common_shift):
             return f"common shift: all arms moved by about {percent(abs(relative_change(self._at(d.common))))[1:]}"
         return f"neither a loss beyond {margin} nor its absence is shown, {self._grounds()}"

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from suite.gate.records import Key
+from suite.terminal.figures import interval, percent
 
 Word: TypeAlias = Literal[
     "pass", "regression", "improvement", "inconclusive", "invalid", "unjudged", "broken promise"
@@ -47,7 +48,10 @@ class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The judgement of one gated metric. `needs` says what would settle it, or what to do about it."""
+    """The judgement of one gated metric. `needs` says what would settle it, or what to do about it.
+
+    stated: a pass that holds if sessions differ by no more than is stated of them: too few are recorded to learn it.
+    """
 
     question: str
     arm: str
@@ -59,6 +63,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     margin: float
     needs: str = ""
     look: int = 1
+    stated: bool = False
 
     @property
     def key(self) -> Key:
@@ -142,17 +147,10 @@ SEVERITY: tuple[Word, ...] = (
 """What a person must look at first."""
 
 
-def percent(x: float, digits: int = 1) -> str:
-    """`-4.8 %`, signed."""
-    return f"{100 * x:+.{digits}f} %"
-
-
 def change_line(estimate: Estimate, margin: float, against: str) -> str:
     """`output tokens/s -4.8 % (95 % CI -5.4..-4.2, margin 2 %) against baseline of 2026-11-29, sglang 0.5.23`."""
     if estimate.change is None or estimate.ci_low is None or estimate.ci_high is None:
         raise ValueError(f"{estimate.label} was not compared with anything")
     relative = " relative to the other arms" if estimate.relative else ""
-    interval = (
-        f"95 % CI {100 * estimate.ci_low:+.1f}..{100 * estimate.ci_high:+.1f}, margin {100 * margin:g} %"
-    )
-    return f"{estimate.label} {percent(estimate.change)}{relative} ({interval}) against {against}"
+    within = f"95 % CI {interval(estimate.ci_low, estimate.ci_high)}, margin {100 * margin:g} %"
+    return f"{estimate.label} {percent(estimate.change)}{relative} ({within}) against {against}"

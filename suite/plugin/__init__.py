@@ -13,6 +13,7 @@ from suite.plugin.ending import Ending, OthersReports
 from suite.plugin.items import Items
 from suite.plugin.markers import MARKERS
 from suite.plugin.parts import Parts, parts_key
+from suite.plugin.screen import Screen
 from suite.plugin.steps import Steps
 from suite.report.clean import Cleaner
 
@@ -40,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         ("steps", Steps(parts)),
         ("items", Items(parts)),
         ("ending", Ending(parts)),
+        ("screen", Screen(parts)),
         ("clean", Cleaner()),
         ("reports", OthersReports(parts)),
     ):

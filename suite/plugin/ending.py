@@ -1,20 +1,18 @@
-"""The end of a pytest session: servers down, everything stored and shown, the exit status."""
+"""The end of a pytest session: servers down, everything stored, the exit status."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from suite.gate.floor import noise_floor
 from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.hosts import HostError
 from suite.plugin.parts import Parts
 from suite.questions import crossover
-from suite.report import allure_files, ci_summary, summary
+from suite.report import allure_files, ci_summary
 from suite.servers import ServerError
 from suite.session.entries import Closed
 from suite.session.run import Run
@@ -94,23 +92,6 @@ class Ending:
         parts.signals.restore()
         if parts.deadline is not None:
             parts.deadline.over()
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        parts = self._parts
-        parts.progress.done()
-        for line in parts.memory.tables.lines():
-            terminalreporter.write_line(line)
-        if parts.begun is None:
-            return
-        terminalreporter.section("performance")
-        for line in summary.of_run(parts.begun, parts.judge, parts.stored.notes):
-            terminalreporter.write_line(line)
-        for line in [*filter(None, [parts.begun.unwritten]), *parts.stored.problems]:
-            terminalreporter.write_line(line, red=True)
-        if parts.config.getoption("--aa"):
-            terminalreporter.section("noise floor")
-            for line in summary.of_noise(noise_floor(parts.session(), parts.stored.rules)):
-                terminalreporter.write_line(line)
 
 
 class OthersReports:

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from suite.foreign import printable
+from suite.terminal import table
+from suite.terminal.looks import Looks
+
 Cell: TypeAlias = str | int | float | None
 
 
@@ -30,12 +34,13 @@ class Tables:
         if sentence not in notes:
             notes.append(sentence)
 
-    def lines(self) -> Iterable[str]:
+    def lines(self, looks: Looks | None = None) -> Iterable[str]:
         """Every table as text, its notes below it."""
+        shown = looks or Looks(width=table.WIDEST)
         for title in dict.fromkeys([*self.rows, *self.notes]):
             yield f"{title}:"
-            yield from (f"  {line}" for line in aligned(self.rows.get(title, [])))
-            yield from (f"  {note}" for note in self.notes.get(title, []))
+            yield from (f"  {line}" for line in aligned(self.rows.get(title, []), shown.width - 2))
+            yield from shown.wrapped(f"  {printable(note)}" for note in self.notes.get(title, []))
             yield ""
 
     def save(self, path: Path) -> None:
@@ -81,21 +86,17 @@ def _number(cell: Cell) -> float:
     return float(cell) if isinstance(cell, int | float) else float("-inf")
 
 
-def aligned(rows: list[dict[str, Cell]]) -> list[str]:
+def aligned(rows: list[dict[str, Cell]], width: int = table.WIDEST) -> list[str]:
     """Rows under their heads; numbers to the right, to four significant digits."""
     if not rows:
         return []
     heads = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[_text(row.get(head)) for head in heads] for row in rows]
     right = [any(isinstance(row.get(head), int | float) for row in rows) for head in heads]
-    shown = [[head.replace("_per_", "/").replace("_", " ") for head in heads], *cells]
-    widths = [max(len(line[i]) for line in shown) for i in range(len(heads))]
-    return [
-        "  ".join(
-            t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in shown
-    ]
+    shown = [head.replace("_per_", "/").replace("_", " ") for head in heads]
+    return table.lines(
+        shown, cells, right=[place for place, is_right in enumerate(right) if is_right], width=width
+    )
 
 
 def _text(cell: Cell) -> str:

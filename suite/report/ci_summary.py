@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from suite.foreign import one_line
 from suite.gate import Judgement, Key, Session, Verdict
-from suite.report.summary import by_severity, change_of
+from suite.report.summary import by_severity, changed_by_arms
+from suite.report.terminal import change_of
 from suite.terminal.figures import number, percent
 
 NAME = "summary.md"
@@ -45,7 +46,7 @@ def text(session: Session, judgement: Judgement, known_good: str = "") -> str:
         )
     if unjudged:
         parts.append(f"{len(unjudged)} figures unjudged: {escaped(unjudged[0][1].reason)}")
-    parts += _changes(judgement.changes)
+    parts += _changes(judgement, session)
     parts += _next(session, judgement, known_good)
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -145,12 +146,12 @@ def bar(change: float, low: float, high: float, margin: float, reach: float) -> 
     return "".join(row)
 
 
-def _changes(changes: Mapping[tuple[str, str], str]) -> list[str]:
+def _changes(judgement: Judgement, session: Session) -> list[str]:
     """What changed since the baseline, once for all series that share it."""
-    shared: dict[str, set[str]] = {}
-    for (_, arm), change in changes.items():
-        shared.setdefault(change, set()).add(arm)
-    lines = [f"- {escaped(', '.join(sorted(arms)))}: {escaped(change)}" for change, arms in shared.items()]
+    lines = [
+        f"- {escaped(', '.join(arms))}: {escaped(change)}"
+        for change, arms in changed_by_arms(judgement, session).items()
+    ]
     return ["Changed since the baseline:\n\n" + "\n".join(lines)] if lines else []
 
 

@@ -12,7 +12,8 @@ from suite.session.collection import Arranged, SeriesId, kind_of, series_of, slo
 from suite.session.price import Price, price
 from suite.session.settings import Settings
 from suite.session.times import Expected
-from suite.terminal.figures import columns, times
+from suite.terminal import table
+from suite.terminal.figures import times
 
 
 def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[str]:
@@ -77,7 +78,7 @@ def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], size
     asked = f"prompts of {sizes.max_tokens} tokens, of two builds whose answers part; of answers that stay the same far less"
     return [
         "",
-        *columns([head, *rows], right=range(1, 3)),
+        *table.lines(head, rows, right=range(1, 3)),
         f"  ({asked}; acceptance_prompts in the budget sets the number)",
     ]
 

@@ -1,47 +1,54 @@
-"""The end of a run in the terminal."""
+"""What the end of a run says in the terminal: the table of verdicts, what is behind it, how many, and where the files are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
-from suite.gate import Estimate, Judgement, Key, Outcome, Series, Session, Verdict
+from suite.foreign import one_line
+from suite.gate import Judgement, Key, Outcome, Session, Verdict
 from suite.gate.attribution import is_unmeasured
 from suite.gate.floor import NoiseFloor
-from suite.gate.verdicts import SEVERITY
-from suite.report.terminal import Row, table
-from suite.session.judging import Judge, sentences
+from suite.gate.sentence import SHOWN_CAUSES, SHOWN_TEXT
+from suite.gate.verdicts import SEVERITY, Cause
+from suite.report import terminal
+from suite.session.judging import Judge
 from suite.session.run import Run
-from suite.terminal.figures import columns, number, percent, signed, times
+from suite.terminal import table
+from suite.terminal.figures import number, times
+from suite.terminal.looks import Looks
 
-TOLD = ("broken promise", "regression", "invalid", "inconclusive", "improvement")
-"""Words that call for something: said in sentences under the table."""
+EVIDENCE_CHARS = 400
+"""How much of what a server or a file said is shown in one line."""
 
 
-def of_run(run: Run, judge: Judge, notes: list[str]) -> list[str]:
-    """The run's sentence, the table of verdicts, what needs a person, their count, and where the files are."""
+def of_run(run: Run, judge: Judge, notes: list[str], looks: Looks) -> list[str]:
+    """The table of verdicts, what is behind it, their count, and where the files are."""
     judgement, session = judge.judgement(), judge.judged
     unmeasured = [verdict for verdict in judgement.verdicts.values() if is_unmeasured(verdict)]
     gated = [pair for pair in by_severity(judgement) if pair[1] not in unmeasured]
-    lines = table([_row(key, verdict, session) for key, verdict in gated]) if gated else []
-    for word in TOLD:
-        lines.extend(_told(word, [verdict for _, verdict in gated if verdict.word == word]))
-    lines.extend(_unmeasured(unmeasured))
-    lines.extend(_unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]))
-    counted: Counter[str] = Counter(verdict.word for verdict in judgement.verdicts.values())
-    words = ", ".join(f"{counted[word]} {word}" for word in SEVERITY if counted[word]) or "nothing judged"
-    return [
-        judgement.sentence,
-        *([""] if lines else []),
-        *lines,
-        *_broken(session.outcomes),
-        "",
-        f"{words}; {times(len(run.told.launches), 'launch', 'launches')}",
-        *(event.text for event in session.events),
-        *judgement.notes,
-        *notes,
+    parts = [
+        terminal.of_verdicts(gated, looks),
+        *(
+            looks.wrapped(lines)
+            for lines in (
+                _causes(judgement.causes),
+                _changes(judgement, session) if judgement.status else [],
+                _promotion([verdict for _, verdict in gated if verdict.word == "improvement"]),
+                _unmeasured(unmeasured),
+                _unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]),
+                _broken(session.outcomes),
+                [
+                    f"{_counted(judgement, session.outcomes)}; {times(len(run.told.launches), 'launch', 'launches')}",
+                    *(event.text for event in session.events),
+                    *judgement.notes,
+                    *notes,
+                ],
+            )
+        ),
     ]
+    lines = [line for part in parts if part for line in (*part, "")]
+    return lines[:-1]
 
 
 def by_severity(judgement: Judgement) -> list[tuple[Key, Verdict]]:
@@ -49,12 +56,51 @@ def by_severity(judgement: Judgement) -> list[tuple[Key, Verdict]]:
     return sorted(judgement.verdicts.items(), key=lambda pair: (SEVERITY.index(pair[1].word), pair[0]))
 
 
-def of_two(judgement: Judgement, session: Session) -> list[str]:
+def of_two(judgement: Judgement, looks: Looks) -> list[str]:
     """The table of a run beside another one: what was compared, the gravest first."""
-    rows = [
-        _row(key, verdict, session) for key, verdict in by_severity(judgement) if verdict.change is not None
-    ]
-    return table(rows) if rows else []
+    return terminal.of_verdicts(
+        [pair for pair in by_severity(judgement) if pair[1].change is not None], looks
+    )
+
+
+def changed_by_arms(judgement: Judgement, session: Session) -> dict[str, list[str]]:
+    """What changed since the baseline, once for all series that share it, with their arms; ratios repeat what their arms say."""
+    shared: dict[str, set[str]] = {}
+    for (question, arm), change in judgement.changes.items():
+        series = session.find(question, arm)
+        if series is None or not series.derived_from:
+            shared.setdefault(change, set()).add(arm)
+    return {change: sorted(arms) for change, arms in shared.items()}
+
+
+def _counted(judgement: Judgement, outcomes: Sequence[Outcome]) -> str:
+    """How many verdicts of each word, promises that broke outside of any figure among them."""
+    counted: Counter[str] = Counter(verdict.word for verdict in judgement.verdicts.values())
+    counted["broken promise"] += len({(o.item, o.arm) for o in outcomes if o.word == "broken"})
+    return ", ".join(f"{counted[word]} {word}" for word in SEVERITY if counted[word]) or "nothing judged"
+
+
+def _causes(causes: Sequence[Cause]) -> list[str]:
+    """Every cause with what follows from it, where the sentence could not hold them all."""
+    if len(causes) <= SHOWN_CAUSES and all(len(cause.text) <= SHOWN_TEXT for cause in causes):
+        return []
+    return ["what is behind it:", *(f"  {_cause(cause)}" for cause in causes)]
+
+
+def _cause(cause: Cause) -> str:
+    follows = len(cause.figures) + len(cause.others)
+    said = one_line(cause.text, EVIDENCE_CHARS)
+    return f"{said} ({times(follows, 'result', 'results')})" if follows > 1 else said
+
+
+def _changes(judgement: Judgement, session: Session) -> list[str]:
+    changes = changed_by_arms(judgement, session)
+    return [f"changed since the baseline, {', '.join(arms)}: {one_line(c)}" for c, arms in changes.items()]
+
+
+def _promotion(better: Sequence[Verdict]) -> list[str]:
+    """What to do about an improvement, once."""
+    return list(dict.fromkeys(verdict.needs for verdict in better if verdict.needs))
 
 
 def _broken(outcomes: Sequence[Outcome]) -> list[str]:
@@ -62,71 +108,25 @@ def _broken(outcomes: Sequence[Outcome]) -> list[str]:
     told: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
         if outcome.word in ("broken", "infrastructure", "unproven") and outcome.name != "ArmUnavailable":
-            key = (
-                "broken promise" if outcome.word == "broken" else outcome.word,
-                outcome.short or outcome.text,
-            )
-            told.setdefault(key, []).append(f"{outcome.item} {outcome.arm}")
-    lines = [f"{word}, {', '.join(dict.fromkeys(items))}: {said}" for (word, said), items in told.items()]
-    return ["", *lines] if lines else []
+            word = "broken promise" if outcome.word == "broken" else outcome.word
+            said = one_line(outcome.short or outcome.text, EVIDENCE_CHARS)
+            told.setdefault((word, said), []).append(f"{outcome.item} {outcome.arm}")
+    return [f"{word}, {', '.join(dict.fromkeys(items))}: {said}" for (word, said), items in told.items()]
 
 
-def _told(word: str, verdicts: list[Verdict]) -> list[str]:
-    """An empty line, then one sentence for each thing to be said, with the series it is about."""
-    lines: list[str] = []
-    for where in dict.fromkeys((verdict.question, verdict.arm) for verdict in verdicts):
-        of_series = [verdict for verdict in verdicts if (verdict.question, verdict.arm) == where]
-        lines.extend(f"{word}, {where[0]} {where[1]}: {sentence}" for sentence in sentences(of_series))
-    return ["", *lines] if lines else []
-
-
-def _unmeasured(verdicts: list[Verdict]) -> list[str]:
+def _unmeasured(verdicts: Sequence[Verdict]) -> list[str]:
     """What was asked and not measured, once for all that share the reason."""
-    shared = Counter(verdict.reason for verdict in verdicts)
-    lines = [f"{count} figure{'s' if count > 1 else ''} {reason}" for reason, count in shared.items()]
-    return ["", *lines] if lines else []
+    shared = Counter(one_line(verdict.reason, EVIDENCE_CHARS) for verdict in verdicts)
+    return [f"{times(count, 'figure', 'figures')} {reason}" for reason, count in shared.items()]
 
 
-def _unjudged(verdicts: list[Verdict]) -> list[str]:
+def _unjudged(verdicts: Sequence[Verdict]) -> list[str]:
     """Why there is no verdict and what to do, once for all that share the reason."""
     shared = Counter((verdict.reason, verdict.needs) for verdict in verdicts)
-    lines = [f"unjudged, {count} of them: {reason}; {needs}" for (reason, needs), count in shared.items()]
-    return ["", *lines] if lines else []
+    return [f"unjudged, {count} of them: {reason}; {needs}" for (reason, needs), count in shared.items()]
 
 
-def _row(key: Key, verdict: Verdict, session: Session) -> Row:
-    estimate = verdict.estimate
-    return Row(
-        question=key.question,
-        arm=key.arm,
-        metric=estimate.label,
-        value=number(estimate.value, estimate.unit),
-        spread=_spread(session.find(key.question, key.arm), key.metric),
-        baseline=number(estimate.baseline_value, estimate.unit),
-        change=change_of(estimate),
-        verdict=verdict.word,
-    )
-
-
-def _spread(series: Series | None, metric: str) -> str:
-    """Half the range of all rounds of all launches, relative to their mean."""
-    launches = series.launches if series else []
-    values = [value for launch in launches for value in launch.rounds.get(metric, []) if value is not None]
-    if len(values) < 2 or not (middle := fmean(values)):
-        return "-"
-    return f"±{100 * (max(values) - min(values)) / 2 / middle:.1f} %"
-
-
-def change_of(estimate: Estimate) -> str:
-    """The change with its 95 % interval, in percent; ``-`` where nothing was compared."""
-    if estimate.change is None:
-        return "-"
-    if estimate.ci_low is None or estimate.ci_high is None:
-        return percent(estimate.change)
-    return f"{percent(estimate.change)} ({signed(100 * estimate.ci_low)}..{signed(100 * estimate.ci_high)})"
-
-
-def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
+def of_noise(floors: Sequence[NoiseFloor], looks: Looks) -> list[str]:
     """The A/A noise of an arm, and the minimum detectable effects of this budget here."""
     if not floors:
         return ["too little was measured to say"]
@@ -156,7 +156,7 @@ def of_noise(floors: Sequence[NoiseFloor]) -> list[str]:
         "SD: standard deviation between the rounds of a launch, and between launches. MDE: minimum detectable effect at "
         "90 % power, by recorded baseline sessions (for five sessions at least two launches are needed: --launches 2)."
     )
-    return [*columns([head, *rows], right=range(3, len(head))), legend]
+    return [*table.lines(head, rows, right=range(3, len(head)), width=looks.width), *looks.wrapped([legend])]
 
 
 def _sd(value: float | None) -> str:

@@ -1,0 +1,56 @@
+"""The terminal of a run: what pytest says of items comes first, and the run's sentence stands last."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import pytest
+
+from suite.gate.floor import noise_floor
+from suite.plugin.parts import Parts
+from suite.report import summary
+from suite.session.run import Run
+from suite.terminal.looks import Looks
+
+MARKUP = {0: {"green": True}, 1: {"red": True}, 8: {"yellow": True}, 9: {"purple": True}}
+"""The colour of a run's sentence, by exit status."""
+
+
+class Screen:
+    """Hooks of what is written to the terminal."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
+        """pytest's own failures and list of failures first: what the run comes to is the last thing on the screen."""
+        parts = self._parts
+        parts.progress.done()
+        yield
+        looks = Looks.of(terminalreporter)
+        _write(terminalreporter, parts.memory.tables.lines(looks))
+        if parts.begun is None:
+            return
+        if parts.config.getoption("--aa"):
+            terminalreporter.section("noise floor")
+            _write(
+                terminalreporter, summary.of_noise(noise_floor(parts.session(), parts.stored.rules), looks)
+            )
+        self._close(terminalreporter, looks, parts.begun)
+
+    def _close(self, reporter: Any, looks: Looks, run: Run) -> None:
+        """The run's section: table, what is behind it, what could not be written, and last the sentence."""
+        parts = self._parts
+        judgement = parts.judge.judgement()
+        reporter.section("performance")
+        _write(reporter, summary.of_run(run, parts.judge, parts.stored.notes, looks))
+        _write(reporter, looks.wrapped([*filter(None, [run.unwritten]), *parts.stored.problems]), red=True)
+        reporter.write_line("")
+        _write(reporter, looks.wrapped([judgement.sentence]), bold=True, **MARKUP.get(judgement.status, {}))
+
+
+def _write(reporter: Any, lines: Iterable[str], **markup: bool) -> None:
+    for line in lines:
+        reporter.write_line(line, **markup)
