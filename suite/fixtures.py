@@ -15,7 +15,7 @@ from suite.questions.symptoms import Log
 from suite.questions.tables import Table
 from suite.questions.trial import Trial
 from suite.servers import NotThisArm
-from suite.session.collection import SeriesId, question_of, series_of
+from suite.session.collection import SeriesId, question_of, series_of, slot_of
 from suite.session.measure import Measure
 from suite.session.plan import Slot
 from suite.session.served import Served
@@ -61,7 +61,8 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
 def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
     """An attempt to launch this item's arm, which may fail and say why."""
     parts = _parts(request)
-    return Launching(parts.run, Slot(arm, launch), parts.files)
+    slot = request.node.stash.get(slot_of, Slot(arm, launch))
+    return Launching(parts.run, slot, parts.files)
 
 
 @pytest.fixture

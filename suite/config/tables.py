@@ -378,6 +378,15 @@ class Target(_Table):
         there = f"it has: {', '.join(self.arms)}"
         return one_of(self.arms, name, f"target {self.name!r} has no arm {name!r}", there)
 
+    def launched_as(self, arm: str) -> str:
+        """The arm whose launches answer for ``arm``: one of ``backends`` that changes nothing is ``mtp-on`` itself."""
+        flag, found, value = arm.partition(".")
+        if not found or value not in self.backends.get(flag, []) or not {arm, "mtp-on"} <= set(self.arms):
+            return arm
+        own, base = self.arms[arm], self.arms["mtp-on"]
+        same = self.arm_flags(own) == self.arm_flags(base) and self.arm_env(own) == self.arm_env(base)
+        return "mtp-on" if same else arm
+
     def sizes(self, budget: str) -> Sizes:
         """What ``budget`` measures on this target.
 

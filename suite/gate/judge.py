@@ -29,6 +29,7 @@ from suite.gate.records import (
     round_value,
 )
 from suite.gate.rules import MetricRule, Rules
+from suite.gate.settle import launches_can_settle
 from suite.gate.tails import JUDGED_WITH, judgeable
 from suite.gate.values import bad_value, launch_log, set_aside, untrusted
 from suite.gate.verdicts import Estimate, Judgement, Verdict, Word
@@ -54,6 +55,8 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
     comparable = {k: r for k, r in case.rules.items() if k not in verdicts and case.comparable(k)}
     looks = _looks_taken(session)
     notes: list[str] = []
+    left = session.plan.look_launches[len(looks) :]
+    hopeless: set[Key] = set()
     if comparable:
         matrix = build(comparable, case.series, found.baselines)
         decided, decision = _replay(matrix, session, looks)
@@ -61,6 +64,8 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
             look, then, said = decided[key]
             if comparable[key].gated:
                 verdicts[key] = case.reading(then, said, g).verdict(look)
+                if left and not launches_can_settle(then, said, g, left[-1]):
+                    hopeless.add(key)
             else:
                 informational[key] = case.reading(matrix, decision, g).estimate()
         notes = _common_notes(matrix, decision)
@@ -68,8 +73,8 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
     for key, rule in case.rules.items():
         if not rule.gated and key not in informational:
             informational[key] = case.alone(key)
-    left = session.plan.look_launches[len(looks) :]
-    undecided = {k[:2] for k, v in verdicts.items() if v.word == "inconclusive"} if left else set()
+    open_ = {key for key, verdict in verdicts.items() if verdict.word == "inconclusive"}
+    undecided = {key[:2] for key in open_ - hopeless} if left else set()
     figures = Judgement(
         verdicts=dict(sorted(verdicts.items())),
         informational=dict(sorted(informational.items())),

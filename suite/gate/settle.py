@@ -112,6 +112,19 @@ def settle(matrix: Matrix, decision: Decision, g: int) -> str:
     return INTERLEAVED
 
 
+def launches_can_settle(matrix: Matrix, decision: Decision, g: int, launches: int) -> bool:
+    """Could so many launches of each arm decide column `g`, be the change what it seems or none at all?
+
+    Never a shift of all arms together, whoever launches how often, nor what is acceptance alone: that hangs on prompts.
+    """
+    if decision.common_shift[0, g]:
+        return False
+    known = replace(_known(matrix, decision, g), launches=launches)
+    if known.only_acceptance:
+        return False
+    return known.settled() or replace(known, change=0.0).settled()
+
+
 def _cures(known: Known) -> Iterator[tuple[str, Known]]:
     """From the cheapest to the dearest; launches only where launches differ."""
     for times in MORE_PROMPTS if known.prompts else ():

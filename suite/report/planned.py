@@ -27,22 +27,36 @@ def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[
     passes = [item for item in measuring if kind_of(item) == "acceptance"]
     lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
     for slot in arranged.slots:
-        flags = " ".join(target.arm_flags(target.arm(slot.arm)).merge(settings.extra_flags).shown())
-        lines.append(f"  {slot}, ready after about {expected.start_s(slot.arm):.0f} s: {flags}")
+        lines.append(f"  {slot}, ready after about {expected.start_s(slot.arm):.0f} s")
+    lines.append("with these command lines:")
+    for arm in dict.fromkeys(slot.arm for slot in arranged.slots):
+        flags = " ".join(target.arm_flags(target.arm(arm)).merge(settings.extra_flags).shown())
+        lines.append(f"  {arm}: {flags}")
     source = "measured in former runs" if expected.learned else "estimates of suite.toml"
     lines.append(f"{_cost(price(arranged.items, target, sizes, expected))} ({source})")
-    if sizes.rounds_max is not None and sizes.rounds_max > sizes.rounds:
-        lines.append(
-            f"up to {sizes.rounds_max} rounds in place of {sizes.rounds}, until a launch's step time or TTFT is known to "
+    lines += _at_worst(settings, arranged, expected)
+    return [*lines, *_price(passes, measuring, sizes)]
+
+
+def _at_worst(settings: Settings, arranged: Arranged, expected: Expected) -> list[str]:
+    """What it costs where rounds scatter and launches leave everything open; nothing if it cannot get dearer."""
+    sizes = settings.sizes
+    most = sizes.model_copy(update={"rounds": max(sizes.rounds, sizes.rounds_max or 0)})
+    why = []
+    if most.rounds > sizes.rounds:
+        why.append(
+            f"{most.rounds} rounds in place of {sizes.rounds}, until a launch's step time or TTFT is known to "
             f"{100 * sizes.precision:g} % (standard error)"
         )
     if sizes.looks > 1:
-        worst = price(arranged.scenarios, target, sizes, expected)
-        lines.append(
-            f"at worst, if all stays undecided for {sizes.looks} looks: {_cost(worst)}; what is decided before is "
-            "not launched again"
+        why.append(
+            f"{sizes.looks} looks, launching again what is undecided and what more launches can settle (never a shift of "
+            "all arms together, never acceptance by itself)"
         )
-    return [*lines, *_price(passes, measuring, sizes)]
+    if not why:
+        return []
+    worst = price(arranged.scenarios, settings.target, most, expected)
+    return [f"at worst {_cost(worst)}: {'; '.join(why)}", "--minutes N sets a limit that holds"]
 
 
 def _cost(price: Price) -> str:

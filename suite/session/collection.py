@@ -179,7 +179,8 @@ def is_scenario(item: pytest.Item) -> bool:
 def _note(item: pytest.Item, target: Target) -> None:
     """Note on an item which launch it needs, which series it belongs to, and whether it is known to fail."""
     params = item.callspec.params  # type: ignore[attr-defined]
-    item.stash[slot_of] = Slot(params["arm"], params["launch"])
+    arm = target.launched_as(params["arm"]) if params["arm"] in target.arms else params["arm"]
+    item.stash[slot_of] = Slot(arm, params["launch"])
     known = target.known.get(item.originalname.removeprefix("test_"))  # type: ignore[attr-defined]
     if known is not None:
         item.add_marker(pytest.mark.xfail(reason=f"known: {known}", strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from suite import metrics
 from suite.load import ClosedLoop, Round, play
@@ -11,6 +12,8 @@ from suite.session.run import Run
 from suite.session.served import Served
 
 BATCHES = 6
+TOKENS = 64
+"""Answers of a warm-up are at most so long: what a launch does for the first time it does within the first steps."""
 STEADY = 0.015
 """Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
@@ -22,13 +25,14 @@ def warm_up(run: Run, served: Served, asked: Asked) -> Iterator[Round]:
         return
     served.doing = f"warm-up of {asked.label}"
     run.passing(f"{served.slot}: warming up")
+    short = replace(asked.sampling, max_tokens=min(asked.sampling.max_tokens or TOKENS, TOKENS))
     last: float | None = None
     for batch in range(BATCHES):
         played = play(
             served.endpoint,
             asked.workload.sized(unique_prefix=f"warm-up {batch}, prompt "),
             ClosedLoop(asked.concurrency, max(wanted, asked.concurrency)),
-            sampling=asked.sampling,
+            sampling=short,
             timeout_s=run.target.timeouts.request_s,
             stall_s=run.target.timeouts.stall_s,
         )

@@ -130,7 +130,7 @@ def test_the_plan_launches_nothing(tmp_path):
     ran = perf(tmp_path, "--plan", "--target=blackwell", "--budget=gate")
     assert ran.code == 0
     assert re.search(r"^9 launches, \d+ rounds: about [\d.]+ hours", ran.out, re.M)
-    assert re.search(r"^at worst, .*27 launches, \d+ rounds: about [\d.]+ hours", ran.out, re.M)
+    assert re.search(r"^at worst 27 launches, \d+ rounds: about [\d.]+ hours", ran.out, re.M)
     assert not list((tmp_path / "results").glob("*"))
 
 
