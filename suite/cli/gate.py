@@ -29,6 +29,7 @@ from suite.gate.errors import MissingFile
 from suite.gate.history import History, creeps, has_change_points, steps
 from suite.gate.imports import FORMATS, read_results
 from suite.gate.recordable import recordable, refused
+from suite.gate.recorded import told
 from suite.gate.records import Launch
 from suite.gate.values import launch_log
 from suite.session import stored_runs
@@ -205,8 +206,10 @@ def run_promote(arguments: argparse.Namespace) -> int:
         print(f"nothing of {arm} is recorded: {why}", file=sys.stderr)
     fit = recordable(session, judgement)
     if fit.series:
-        for done in store.record(fit, promote=not arguments.add, only=arguments.question):
-            print(f"{done.text} ({done.path})")
+        done = store.record(fit, promote=not arguments.add, only=arguments.question)
+        for one in done:
+            print(f"{one.text} ({one.path})")
+        print("\n".join(told(done)))
     return 1 if kept_out else 0
 
 
@@ -270,8 +273,10 @@ def run_import(arguments: argparse.Namespace) -> int:
         print(note)
     print(f"run {session.run_id}: {len(session.series)} series, {len(arguments.files)} launches, in {folder}")
     if arguments.record:
-        for done in store.record(session):
-            print(f"{done.text} ({done.path})")
+        done = store.record(session)
+        for one in done:
+            print(f"{one.text} ({one.path})")
+        print("\n".join(told(done)))
     else:
         print(
             f"judge it: python -m suite judge {folder}; record it: python -m suite baseline promote {folder} --add"

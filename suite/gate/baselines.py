@@ -116,10 +116,17 @@ class Found:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What recording did to one file: `text` is for a person."""
+    """What recording did to one file: `text` is for a person.
+
+    generation: the one that the run was put into; starts: when each of its sessions began, this run's among them;
+    build: what of the build had changed where that began a generation.
+    """
 
     path: Path
     text: str
+    generation: int = 1
+    starts: tuple[str, ...] = ()
+    build: str = ""
 
 
 def slug(text: str) -> str:
@@ -264,7 +271,7 @@ class BaselineStore:
         where = f"run {session.run_id}, {series.question}, arm {series.arm}"
         _refuse_invalid(series, where)
         path, old = self._find(series)
-        generation, text = 1, f"{where}: first session recorded"
+        generation, text, build = 1, f"{where}: first session recorded", ""
         kept: list[BaselineSession] = []
         if old is not None:
             differences = differing(old.identity, series.identity)
@@ -273,14 +280,15 @@ class BaselineStore:
                 raise IdentityMismatch(what, differences)
             kept = [s for s in old.sessions if s.run_id != session.run_id]
         if old is not None and kept:
-            generation, text = _generation(kept, series, promote, where)
+            generation, text, build = _generation(kept, series, promote, where)
         kept.append(
             BaselineSession(session.run_id, session.started_at, series.subject, series.launches, generation)
         )
         kept.sort(key=lambda s: (s.generation, s.started_at, s.run_id))
         facts = dict(sorted(series.identity.items()))
         baseline = Baseline(series.question, series.arm, facts, kept, series.derived_from)
-        return Recorded(path, text), baseline
+        starts = tuple(s.started_at for s in kept if s.generation == generation)
+        return Recorded(path, text, generation, starts, build), baseline
 
     def drop(self, question: str, arm: str | None = None, run_id: str | None = None) -> list[Path]:
         """Remove a question's baselines (of one arm), or only the session `run_id` in them. Returns what changed."""
@@ -313,14 +321,18 @@ def _refuse_invalid(series: Series, where: str) -> None:
         raise BadMeasurement(f"{where}: holds no value; there is nothing to record")
 
 
-def _generation(kept: list[BaselineSession], series: Series, promote: bool, where: str) -> tuple[int, str]:
+def _generation(
+    kept: list[BaselineSession], series: Series, promote: bool, where: str
+) -> tuple[int, str, str]:
     newest = max(s.generation for s in kept)
     current = [s for s in kept if s.generation == newest]
     differences = config_diff.changed(current[-1].subject, series.subject)
     if not promote and not differences:
-        return newest, f"{where}: session {len(current) + 1} of generation {newest} recorded"
-    why = f" (another build: {config_diff.told(differences, 3)})" if differences else ""
+        return newest, f"{where}: session {len(current) + 1} of generation {newest} recorded", ""
+    build = config_diff.told(differences, 3) if differences else ""
+    why = f" (another build: {build})" if build else ""
     return (
         newest + 1,
         f"{where}: starts generation {newest + 1}{why}; later runs are compared with this level",
+        build,
     )

@@ -9,6 +9,7 @@ from suite.gate import (
     BaselineStore,
     GateError,
     Judgement,
+    Recorded,
     Rules,
     Session,
     judge,
@@ -17,6 +18,7 @@ from suite.gate import (
 )
 from suite.gate.history import History
 from suite.gate.recordable import recordable, refused
+from suite.gate.recorded import told
 from suite.session.judging import Judge
 from suite.session.run import Run
 from suite.session.served import Served
@@ -79,8 +81,10 @@ class Stored:
         for arm, why in refused(session, judgement).items():
             self.problems.append(f"nothing of {arm} was recorded: {why}")
         fit = recordable(session, judgement)
-        if fit.series and self.attempt("the baseline", lambda: self.store.record(fit)):
-            self.notes.append(f"recorded as a baseline session in {self.store.folder}")
+        done: list[Recorded] = []
+        if fit.series and self.attempt("the baseline", lambda: done.extend(self.store.record(fit))):
+            self.notes += told(done)
+            self.notes.append(f"baselines in {self.store.folder}")
 
     def _keep_known_good(self, run: Run, session: Session, judgement: Judgement) -> None:
         build = run.build.subject({})

@@ -259,6 +259,15 @@ def test_looks_ask_for_every_arm_and_spend_the_error_rate(tmp_path: Path) -> Non
         assert {(question, arm) for arm in ("mtp-off", "mtp-on")} <= set(judgement.extend)
 
 
+def test_what_no_launch_can_settle_is_not_launched_again(tmp_path: Path) -> None:
+    """All arms slower alike, beyond what single ones would show: more launches of the same two builds tell nothing new."""
+    store = recorded(tmp_path, sessions=1)
+    run = session("shifted", slow={"mtp-off": 0.05, "mtp-on": 0.05}, looks=[3, 6, 9])
+    judgement = judge(run, store.sessions_for(run))
+    assert [v for v in judgement.verdicts.values() if v.word == "inconclusive" and "common shift" in v.reason]
+    assert judgement.undecided == judgement.extend == []
+
+
 def test_a_verdict_once_given_stays(store: BaselineStore) -> None:
     """Three launches 5 % slower, then six as before: the first look has spoken."""
     bad, good = session("x", slow={"mtp-on": 0.05}, looks=[3, 6, 9]), session("y")

@@ -126,3 +126,13 @@ def test_a_known_failure_that_passes_fails_the_run(run, pytester):
     pytester.makepyfile(test_it=SCENARIOS.replace("assert False", "pass"))
     result = run("-k", "broken_here")
     result.assert_outcomes(failed=1)
+
+
+def test_a_backend_that_changes_nothing_is_answered_by_the_launch_of_mtp_on(run, pytester):
+    flags = 'flags = { moe-runner-backend = "cutlass" }\nbackends = { moe-runner-backend = ["triton", "cutlass"] }'
+    config = CONFIG.replace('backends = { moe-runner-backend = ["triton"] }', flags)
+    pytester.makefile(".toml", suite=config.replace('["decode"]', '["decode", "backends"]'))
+    result = run("--plan", "--budget=small", "--launches=1", "-k", "backend or (decode and on)")
+    planned = {line.partition(",")[0].strip() for line in result.outlines if ", ready after" in line}
+    assert planned == {"moe-runner-backend.triton", "mtp-on"}
+    result.stdout.fnmatch_lines(["2 launches, *"])
