@@ -7,13 +7,13 @@ import pytest
 from suite.config import Sizes, Target
 from suite.plugin.parts import Parts, parts_key, played_in, served_key
 from suite.questions.canary import Canary
-from suite.questions.drift import Drift
+from suite.questions.config_drift import ConfigDrift
 from suite.questions.launching import Launching
 from suite.questions.lossless import Answers
 from suite.questions.speculation import Speculation
-from suite.questions.symptoms import Log
+from suite.questions.log_checks import LogChecks
 from suite.questions.tables import Table
-from suite.questions.trial import Trial
+from suite.questions.backend_trial import BackendTrial
 from suite.servers import NotThisArm
 from suite.session.collection import SeriesId, question_of, series_of, slot_of
 from suite.session.measure import Measure
@@ -81,9 +81,9 @@ def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
 
 
 @pytest.fixture
-def log(server: Served) -> Log:
+def log(server: Served) -> LogChecks:
     """This server's log."""
-    return Log(server)
+    return LogChecks(server)
 
 
 @pytest.fixture
@@ -100,10 +100,10 @@ def sizes(request: pytest.FixtureRequest) -> Sizes:
 
 
 @pytest.fixture
-def baseline(request: pytest.FixtureRequest) -> Drift:
+def baseline(request: pytest.FixtureRequest) -> ConfigDrift:
     """What is resolved and installed now, against the newest baseline of this arm."""
     parts = _parts(request)
-    return Drift(parts.stored.store, parts.facts)
+    return ConfigDrift(parts.stored.store, parts.facts)
 
 
 @pytest.fixture
@@ -132,10 +132,10 @@ def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
 
 
 @pytest.fixture
-def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> Trial:
+def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> BackendTrial:
     """Tries this item's arm out, whether it starts or not."""
     questions = _parts(request).settings.sizes.canary_questions
-    return Trial(
+    return BackendTrial(
         launching,
         target,
         canary=lambda served: Canary(served, questions, {}),

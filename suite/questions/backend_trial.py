@@ -13,7 +13,7 @@ from suite.session.outcomes import ArmNotInEffect, BrokenPromise
 from suite.session.served import Served
 
 
-class Trial:
+class BackendTrial:
     """Tries the arm of one item.
 
     Args:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.questions.symptoms import symptoms
+from suite.questions.log_checks import symptoms
 
 SOUND = (
     "[2026-11-29 14:00:00 TP0] Decode batch, #running-req: 1, #token: 900, token usage: 0.01, accept len: 2.50, "

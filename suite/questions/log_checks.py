@@ -53,7 +53,7 @@ def _times(count: int) -> str:
     return "1 line" if count == 1 else f"{count} lines"
 
 
-class Log:
+class LogChecks:
     """The log of one server, after it has been asked something."""
 
     def __init__(self, served: Served) -> None:

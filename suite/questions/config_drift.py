@@ -13,7 +13,7 @@ MEASURED = frozenset({"decode_cuda_graphs"})
 """Of a subject, what is known only after something was measured."""
 
 
-class Drift:
+class ConfigDrift:
     """Compares a server with what the target's baselines were recorded on."""
 
     def __init__(self, store: BaselineStore, facts: Callable[[Served], dict[str, Any]]) -> None:
