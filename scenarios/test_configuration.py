@@ -12,4 +12,4 @@ def test_configuration_since_the_baseline(server, baseline, table):
     if changed is None:
         pytest.skip("no baseline of this arm to compare with; record one with --record-baseline")
     for line in changed:
-        table.row(arm=server.slot.arm, finding=line)
+        table.row(arm=server.launch_id.arm, finding=line)

@@ -6,19 +6,19 @@ import pytest
 
 from suite.config import Sizes, Target
 from suite.plugin.parts import Parts, parts_key, played_in, served_key
+from suite.questions.backend_trial import BackendTrial
 from suite.questions.canary import Canary
 from suite.questions.config_drift import ConfigDrift
 from suite.questions.launching import Launching
+from suite.questions.log_checks import LogChecks
 from suite.questions.lossless import Answers
 from suite.questions.speculation import Speculation
-from suite.questions.log_checks import LogChecks
 from suite.questions.tables import Table
-from suite.questions.backend_trial import BackendTrial
 from suite.servers import NotThisArm
-from suite.session.collection import SeriesId, question_of, series_of, slot_of
+from suite.session.collection import SeriesId, launch_id_of, question_of, series_of
 from suite.session.measure import Measure
-from suite.session.plan import Slot
-from suite.session.served import Served
+from suite.session.plan import LaunchId
+from suite.session.running_arm import RunningArm
 
 
 def _parts(request: pytest.FixtureRequest) -> Parts:
@@ -44,11 +44,11 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
+def server(request: pytest.FixtureRequest, arm: str, launch: int) -> RunningArm:
     """The server of this item's arm and launch, shared with the other items that need the same launch."""
     parts = _parts(request)
     try:
-        served = parts.run.served(Slot(arm, launch))
+        served = parts.run.served(LaunchId(arm, launch))
     except NotThisArm as other:
         pytest.skip(other.summary)
     served.files = parts.files
@@ -61,19 +61,19 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int) -> Served:
 def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
     """An attempt to launch this item's arm, which may fail and say why."""
     parts = _parts(request)
-    slot = request.node.stash.get(slot_of, Slot(arm, launch))
-    return Launching(parts.run, slot, parts.files)
+    launch_id = request.node.stash.get(launch_id_of, LaunchId(arm, launch))
+    return Launching(parts.run, launch_id, parts.files)
 
 
 @pytest.fixture
-def canary(request: pytest.FixtureRequest, server: Served) -> Canary:
+def canary(request: pytest.FixtureRequest, server: RunningArm) -> Canary:
     """Questions with checkable answers, for this server."""
     parts = _parts(request)
     return Canary(server, parts.settings.sizes.canary_questions, parts.memory.scores)
 
 
 @pytest.fixture
-def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
+def answers(request: pytest.FixtureRequest, server: RunningArm) -> Answers:
     """This server's greedy answers, and those noted of other arms in this run."""
     parts = _parts(request)
     sizes = parts.settings.sizes
@@ -81,7 +81,7 @@ def answers(request: pytest.FixtureRequest, server: Served) -> Answers:
 
 
 @pytest.fixture
-def log(server: Served) -> LogChecks:
+def log(server: RunningArm) -> LogChecks:
     """This server's log."""
     return LogChecks(server)
 
@@ -107,18 +107,18 @@ def baseline(request: pytest.FixtureRequest) -> ConfigDrift:
 
 
 @pytest.fixture
-def speculation(server: Served) -> Speculation:
+def speculation(server: RunningArm) -> Speculation:
     """The question whether this server speculates, with its witnesses."""
     return Speculation(server)
 
 
 @pytest.fixture
-def measure(request: pytest.FixtureRequest, server: Served) -> Measure:
+def measure(request: pytest.FixtureRequest, server: RunningArm) -> Measure:
     """Plays a workload for the budget's rounds and keeps every round for the verdict."""
     return _measure_of(request, server)
 
 
-def _measure_of(request: pytest.FixtureRequest, served: Served) -> Measure:
+def _measure_of(request: pytest.FixtureRequest, served: RunningArm) -> Measure:
     parts = _parts(request)
     series: SeriesId | None = request.node.stash.get(series_of, None)
     return Measure(

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.session.plan import Slot, alternate
+from suite.session.plan import LaunchId, alternate
 
 
-def slots(arms: int, launches: int) -> list[Slot]:
-    return [Slot(f"arm{a}", number) for a in range(arms) for number in range(1, launches + 1)]
+def launch_ids(arms: int, launches: int) -> list[LaunchId]:
+    return [LaunchId(f"arm{a}", number) for a in range(arms) for number in range(1, launches + 1)]
 
 
 def test_two_arms_alternate_so_that_neither_always_comes_first():
-    assert [str(slot) for slot in alternate(slots(2, 3))] == [
+    assert [str(launch_id) for launch_id in alternate(launch_ids(2, 3))] == [
         "arm0, launch 1",
         "arm1, launch 1",
         "arm1, launch 2",
@@ -23,16 +23,21 @@ def test_two_arms_alternate_so_that_neither_always_comes_first():
 
 @given(st.integers(1, 5), st.integers(1, 6), st.randoms())
 def test_every_launch_comes_once_and_in_its_own_order(arms, launches, chance):
-    wanted = slots(arms, launches)
-    given_order = sorted(wanted, key=lambda slot: (chance.random(), slot.arm)) * 2
+    wanted = launch_ids(arms, launches)
+    given_order = sorted(wanted, key=lambda launch_id: (chance.random(), launch_id.arm)) * 2
     order = alternate(given_order)
     assert sorted(order, key=str) == sorted(wanted, key=str)
-    for arm in {slot.arm for slot in wanted}:
-        assert [slot.launch for slot in order if slot.arm == arm] == list(range(1, launches + 1))
+    for arm in {launch_id.arm for launch_id in wanted}:
+        assert [launch_id.number for launch_id in order if launch_id.arm == arm] == list(
+            range(1, launches + 1)
+        )
 
 
 @given(st.integers(1, 5), st.integers(1, 4))
 def test_a_steady_drift_hits_all_arms_alike_over_an_even_number_of_launches(arms, pairs):
-    order = alternate(slots(arms, 2 * pairs))
-    places = {arm: [i for i, slot in enumerate(order) if slot.arm == arm] for arm in {s.arm for s in order}}
+    order = alternate(launch_ids(arms, 2 * pairs))
+    places = {
+        arm: [i for i, launch_id in enumerate(order) if launch_id.arm == arm]
+        for arm in {s.arm for s in order}
+    }
     assert len({sum(where) for where in places.values()}) == 1

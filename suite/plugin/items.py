@@ -12,7 +12,7 @@ from suite.load import LoadError
 from suite.plugin.parts import Parts, lost_key, played_in, served_key
 from suite.report import allure_files, failures
 from suite.servers import ServerDied, SupervisorLost
-from suite.session.collection import kind_of, question_of, slot_of, verdict_of
+from suite.session.collection import kind_of, launch_id_of, question_of, verdict_of
 from suite.session.entries import Item
 from suite.session.outcomes import as_told, outcome_of
 from suite.session.playing import outcome_key
@@ -28,7 +28,7 @@ class Items:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """As pytest plays an item; one whose server was lost is asked again, and only then reported."""
-        if slot_of not in item.stash or self._parts.begun is None:
+        if launch_id_of not in item.stash or self._parts.begun is None:
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
@@ -44,25 +44,32 @@ class Items:
     def _again(self, item: pytest.Item, lost: ServerDied | SupervisorLost) -> bool:
         """Is an item to be asked again whose server was lost? The loss is told as the arm's, not as the item's."""
         parts = self._parts
-        slot = item.stash[slot_of]
+        launch_id = item.stash[launch_id_of]
         parts.run.drop_lost()
         if isinstance(lost, SupervisorLost):
             parts.run.tell("supervisor", f"{lost.summary}; {item.name} is asked again")
-            return parts.run.losses.supervisor_lost(slot.arm, item.nodeid)
-        if not parts.run.losses.died(slot.arm, item.nodeid, lost.summary):
+            return parts.run.losses.supervisor_lost(launch_id.arm, item.nodeid)
+        if not parts.run.losses.died(launch_id.arm, item.nodeid, lost.summary):
             return False
-        what = f"server of {slot}"
-        parts.run.tell("death", f"{slot}: {lost.summary}; it is launched again, and asked {item.name} again")
-        parts.run.note(
-            Item(what, slot.launch, outcome_of(what, "launch", slot.arm, slot.launch, lost), time.time())
+        what = f"server of {launch_id}"
+        parts.run.tell(
+            "death", f"{launch_id}: {lost.summary}; it is launched again, and asked {item.name} again"
         )
-        for report in failures.of_arm(f"servers::lives[{slot.arm}-launch{slot.launch}]", lost):
+        parts.run.note(
+            Item(
+                what,
+                launch_id.number,
+                outcome_of(what, "launch", launch_id.arm, launch_id.number, lost),
+                time.time(),
+            )
+        )
+        for report in failures.of_arm(f"servers::lives[{launch_id.arm}-launch{launch_id.number}]", lost):
             item.ihook.pytest_runtest_logreport(report=report)
         return True
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if slot_of in item.stash or verdict_of in item.stash:
+        if launch_id_of in item.stash or verdict_of in item.stash:
             allure_files.label(item)
 
     @pytest.hookimpl(wrapper=True)
@@ -105,7 +112,11 @@ class Items:
             self._parts.others_failed |= report.failed
         elif report.when == "call" or not report.passed:
             error = call.excinfo.value if call.excinfo is not None else None
-            slot = item.stash[slot_of]
+            launch_id = item.stash[launch_id_of]
             item.stash[outcome_key] = outcome_of(
-                item.stash[question_of], kind_of(item) or "", slot.arm, slot.launch, as_told(report, error)
+                item.stash[question_of],
+                kind_of(item) or "",
+                launch_id.arm,
+                launch_id.number,
+                as_told(report, error),
             )

@@ -20,10 +20,10 @@ from suite.session.files import Files
 from suite.session.judging import Judge
 from suite.session.minutes import Deadline
 from suite.session.price import Price, price
-from suite.session.recording import Played
+from suite.session.recording import WorkloadResult
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.session.settings import Settings
 from suite.session.signals import Signals
 from suite.session.stored import Stored
@@ -31,9 +31,9 @@ from suite.session.times import Expected, known, path_of
 from suite.terminal.progress import Progress
 
 parts_key = pytest.StashKey["Parts"]()
-served_key = pytest.StashKey[Served]()
+served_key = pytest.StashKey[RunningArm]()
 """The server that an item asked."""
-played_in = pytest.StashKey[Played]()
+played_in = pytest.StashKey[WorkloadResult]()
 """What an item measured."""
 lost_key = pytest.StashKey[ServerDied | SupervisorLost]()
 """How an item's server was lost."""
@@ -96,7 +96,7 @@ class Parts:
         """The plan of a new run, or that an earlier one is taken up again."""
         if self.resumption is not None:
             return Resumed(time.time(), socket.gethostname())
-        arms = list(dict.fromkeys(slot.arm for slot in self.arranged.slots))
+        arms = list(dict.fromkeys(launch_id.arm for launch_id in self.arranged.launch_ids))
         return Begun(
             format=FORMAT,
             version=VERSION,
@@ -123,7 +123,7 @@ class Parts:
     def files(self) -> Files:
         return Files(lambda: self.run.runtime)
 
-    def facts(self, served: Served) -> dict[str, Any]:
+    def facts(self, served: RunningArm) -> dict[str, Any]:
         """The subject of what is measured on a server: all that an upgrade may change."""
         return self.stored.subject(self.run, served)
 

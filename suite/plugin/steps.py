@@ -12,7 +12,7 @@ from suite.gate.status import INFRASTRUCTURE
 from suite.plugin.parts import Parts
 from suite.report import planned
 from suite.session.beforehand import objections
-from suite.session.collection import asked_of, slot_of, verdict_of
+from suite.session.collection import asked_of, launch_id_of, verdict_of
 from suite.session.entries import Item
 from suite.session.judging import wanted_again
 from suite.session.minutes import TimeIsUp
@@ -94,7 +94,7 @@ class Steps:
                 run.stopping.deadline = parts.deadline
                 parts.deadline.watch()
             if parts.resumption is not None:
-                done, rest = len(parts.resumption.done), len(parts.arranged.slots)
+                done, rest = len(parts.resumption.done), len(parts.arranged.launch_ids)
                 parts.progress.say(f"going on with {run.run_id}: {done} of {rest} launches are complete")
                 for line in parts.resumption.damage:
                     parts.progress.say(line)
@@ -137,7 +137,7 @@ class Steps:
         if judgement.undecided and judgement.next_launches:
             parts.progress.say(f"{len(judgement.undecided)} series undecided: launching their arms again")
         limit = judgement.next_launches or 0
-        due = [item for item in parts.arranged.later if item.stash[slot_of].launch <= limit]
+        due = [item for item in parts.arranged.later if item.stash[launch_id_of].number <= limit]
         wanted = wanted_again(due, judgement.extend)
         parts.arranged.later = [item for item in parts.arranged.later if item not in wanted]
         if wanted and not parts.run.can_spare(parts.price_of(wanted).seconds):
@@ -145,5 +145,8 @@ class Steps:
             return []
         if parts.run.outlook is not None:
             parts.run.outlook.add(parts.price_of(wanted))
-        order = {slot: place for place, slot in enumerate(alternate(item.stash[slot_of] for item in wanted))}
-        return sorted(wanted, key=lambda item: order[item.stash[slot_of]])
+        order = {
+            launch_id: place
+            for place, launch_id in enumerate(alternate(item.stash[launch_id_of] for item in wanted))
+        }
+        return sorted(wanted, key=lambda item: order[item.stash[launch_id_of]])

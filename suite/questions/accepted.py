@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from suite import metrics
 from suite.load import RequestRecord, Round
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.sglang import releases
 from suite.sglang.server import Counters
 from suite.sglang.server.native import NativeAnswer
@@ -31,7 +31,7 @@ class Unknown:
 
 
 def of(
-    served: Served,
+    served: RunningArm,
     answers: Round,
     native: NativeAnswer | None,
     before: Counters | None,
@@ -54,7 +54,7 @@ def of(
 
 
 def _elsewhere(
-    served: Served,
+    served: RunningArm,
     answers: Sequence[RequestRecord],
     native: NativeAnswer | None,
     before: Counters | None,

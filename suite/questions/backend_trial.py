@@ -10,7 +10,7 @@ from suite.questions.launching import Launching
 from suite.questions.tables import Cell
 from suite.session.measure import Measure
 from suite.session.outcomes import ArmNotInEffect, BrokenPromise
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 
 class BackendTrial:
@@ -26,8 +26,8 @@ class BackendTrial:
         self,
         launching: Launching,
         target: Target,
-        canary: Callable[[Served], Canary],
-        measure: Callable[[Served], Measure],
+        canary: Callable[[RunningArm], Canary],
+        measure: Callable[[RunningArm], Measure],
     ) -> None:
         self._launching = launching
         self._target = target
@@ -37,7 +37,7 @@ class BackendTrial:
     def row(self) -> dict[str, Cell]:
         """What came of it, in cells."""
         outcome = self._launching.attempt()
-        if not isinstance(outcome, Served):
+        if not isinstance(outcome, RunningArm):
             return {
                 "starts": "no",
                 "right": None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from suite.load import ClosedLoop, Prompt, RequestRecord, Sampling, Workload, play
 from suite.questions.text_completions import TextCompletions
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 MAX_TOKENS = 96
 CLIENTS = 2
@@ -142,7 +142,7 @@ class Canary:
         noted: scores by arm, kept for the whole run.
     """
 
-    def __init__(self, served: Served, count: int, noted: dict[str, Score]) -> None:
+    def __init__(self, served: RunningArm, count: int, noted: dict[str, Score]) -> None:
         self._served = served
         self._count = count
         self._noted = noted
@@ -191,7 +191,7 @@ class Canary:
         Raises:
             BrokenPromise: fewer are; the text shows some of the wrong answers.
         """
-        found = self._noted[self._served.slot.arm] = self.ask()
+        found = self._noted[self._served.launch_id.arm] = self.ask()
         if found.share < floor:
             shown = "\n".join(f"  asked: {q.text}\n  answer: {a[:120]!r}" for q, a in found.wrong[:SHOWN])
             raise BrokenPromise(
@@ -199,9 +199,9 @@ class Canary:
                 f"(wrong: {found.by_kind()}). Speed and acceptance of such a server mean nothing\n{shown}",
                 short=f"wrong answers ({found.right} of {found.asked} canary questions right)",
             )
-        texts = f"{self._served.slot.arm}, {SHORT_TEXTS}"
+        texts = f"{self._served.launch_id.arm}, {SHORT_TEXTS}"
         self._noted[texts] = self.ask_texts()
-        for asked in (self._served.slot.arm, texts):
+        for asked in (self._served.launch_id.arm, texts):
             if worse := fallen(asked, self._noted):
                 raise BrokenPromise(worse)
         return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from suite.gate import BaselineStore
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.sglang import config_diff
 
 MEASURED = frozenset({"decode_cuda_graphs"})
@@ -16,17 +16,17 @@ MEASURED = frozenset({"decode_cuda_graphs"})
 class ConfigDrift:
     """Compares a server with what the target's baselines were recorded on."""
 
-    def __init__(self, store: BaselineStore, facts: Callable[[Served], dict[str, Any]]) -> None:
+    def __init__(self, store: BaselineStore, facts: Callable[[RunningArm], dict[str, Any]]) -> None:
         self._store = store
         self._facts = facts
 
-    def since(self, served: Served) -> list[str] | None:
+    def since(self, served: RunningArm) -> list[str] | None:
         """What has changed, a line each, most telling first; ``None`` where this arm has no baseline."""
         stored, _ = self._store.all()
         of_arm = [
             baseline.current
             for baseline in stored
-            if baseline.arm == served.slot.arm and not baseline.derived_from
+            if baseline.arm == served.launch_id.arm and not baseline.derived_from
         ]
         if not of_arm:
             return None

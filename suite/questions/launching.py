@@ -9,22 +9,22 @@ from suite.questions.speculation import Speculation
 from suite.servers import LaunchFailed, NotThisArm, OutOfMemory
 from suite.session.files import Files
 from suite.session.outcomes import ArmUnavailable, BrokenPromise
-from suite.session.plan import Slot
+from suite.session.plan import LaunchId
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
 
 
 class Launching:
-    """One slot, launched when first asked for."""
+    """One launch of one arm, begun when first asked for."""
 
-    def __init__(self, run: Run, slot: Slot, files: Files) -> None:
+    def __init__(self, run: Run, launch_id: LaunchId, files: Files) -> None:
         self._run = run
-        self._slot = slot
+        self._slot = launch_id
         self._files = files
 
-    def attempt(self) -> Served | LaunchFailed | ArmUnavailable:
+    def attempt(self) -> RunningArm | LaunchFailed | ArmUnavailable:
         """The server if it came up, otherwise why it did not."""
         try:
             served = self._run.served(self._slot)
@@ -43,7 +43,7 @@ class Launching:
             LaunchFailed, ArmUnavailable: it fails for something else.
         """
         outcome = self.attempt()
-        if isinstance(outcome, Served):
+        if isinstance(outcome, RunningArm):
             accepted = metrics.acceptance(Speculation(outcome).answers)
             length = "unknown" if accepted.length is None else f"{accepted.length:.3f}"
             raise BrokenPromise(

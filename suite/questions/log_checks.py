@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.session.outcomes import BrokenPromise
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 LINES = 2000
 GRAPH_FLAGS = ("disable_cuda_graph", "disable_decode_cuda_graph")
@@ -56,7 +56,7 @@ def _times(count: int) -> str:
 class LogChecks:
     """The log of one server, after it has been asked something."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunningArm) -> None:
         self._served = served
 
     @property

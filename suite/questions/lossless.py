@@ -11,7 +11,7 @@ from itertools import takewhile
 from suite.load import ClosedLoop, Sampling, play, workloads
 from suite.questions.text_completions import AFTER_PREFIX, TextCompletions
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 MIXED = "code+maths+prose"
 TEXT = "text completion"
@@ -115,7 +115,7 @@ class Answers:
     """
 
     def __init__(
-        self, served: Served, noted: dict[str, Mapping[str, Answer]], prompts: int, max_tokens: int
+        self, served: RunningArm, noted: dict[str, Mapping[str, Answer]], prompts: int, max_tokens: int
     ) -> None:
         self._served = served
         self._noted = noted
@@ -124,13 +124,13 @@ class Answers:
 
     def note(self) -> None:
         """Ask this server, chats one at a time and short text completions, and keep its answers; once a run is enough."""
-        if self._served.slot.arm in self._noted:
+        if self._served.launch_id.arm in self._noted:
             return
         texts = {
             f"{TEXT} of {name}": Answer(answer.text, answer.tokens)
             for name, answer in TextCompletions(self._served).answers().items()
         }
-        self._noted[self._served.slot.arm] = {**self._chats(), **texts}
+        self._noted[self._served.launch_id.arm] = {**self._chats(), **texts}
 
     def _chats(self) -> dict[str, Answer]:
         limits = self._served.target.timeouts
@@ -165,7 +165,7 @@ class Answers:
         """How far they agree with ``arm``'s, which must have been noted in this run; ``None`` if it was not."""
         if arm not in self._noted:
             return None
-        return compare(self._noted[arm], self._noted[self._served.slot.arm])
+        return compare(self._noted[arm], self._noted[self._served.launch_id.arm])
 
     def must_agree_with(self, arm: str, ceiling: float) -> Divergence | None:
         """Assert that they part no oftener than ``ceiling`` in a token, chats and short text completions each.
@@ -183,7 +183,7 @@ class Answers:
             return
         off, on = (
             {name: answer for name, answer in self._noted[each].items() if name.startswith(TEXT) is texts}
-            for each in (arm, self._served.slot.arm)
+            for each in (arm, self._served.launch_id.arm)
         )
         found = compare(off, on)
         if texts and len(lost := lost_lengths(off, on)) >= ENOUGH:

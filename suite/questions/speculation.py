@@ -8,7 +8,7 @@ from functools import cached_property
 from suite.load import ClosedLoop, Round, Sampling, play, workloads
 from suite.questions import accepted
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.session.witnesses import (
     Witness,
     from_answers,
@@ -30,7 +30,7 @@ MAX_TOKENS = 96
 class Speculation:
     """A few short requests, played once when first needed, and what every source says about them."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunningArm) -> None:
         self._served = served
         self._before: Counters | None = None
         self._after: Counters | None = None
@@ -165,7 +165,9 @@ class Speculation:
         if isinstance(found, accepted.Unknown):
             if not found.excused:
                 raise BrokenPromise(f"acceptance length unknown: {found.reason}")
-            warnings.warn(f"acceptance length of {self._served.slot} unknown: {found.reason}", stacklevel=2)
+            warnings.warn(
+                f"acceptance length of {self._served.launch_id} unknown: {found.reason}", stacklevel=2
+            )
             return
         self._no_rank_may_be_dead()
         floor = self._served.target.acceptance_floor

@@ -11,7 +11,7 @@ from typing import Any
 
 from suite.load import ClosedLoop, Prompt, Round, Sampling, Workload, cache, contexts, play
 from suite.session.outcomes import InvalidMeasurement
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 SHORT = (1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 """Prompt tokens: the shortest there are, and around the sizes in which caches and kernels divide a prompt."""
@@ -53,7 +53,7 @@ def sizes(resolved: Mapping[str, Any]) -> list[int]:
 class TextCompletions:
     """Asks one server."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunningArm) -> None:
         self._served = served
         self._text = contexts.text(int(CHUNK_MOST * CHARS_A_TOKEN * 2), DOCUMENT)
 

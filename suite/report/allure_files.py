@@ -21,9 +21,9 @@ from suite.gate import Event, Judgement, Key, Verdict
 from suite.gate.verdicts import SEVERITY
 from suite.metrics import METRICS
 from suite.report.clean import clean
-from suite.session.recording import Played
+from suite.session.recording import WorkloadResult
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.terminal.figures import number, percent
 
 LOG_TAIL_LINES = 400
@@ -66,7 +66,7 @@ def label(item: pytest.Item) -> None:
         allure.dynamic.story(documented.__doc__.strip().splitlines()[0])  # type: ignore[no-untyped-call]
 
 
-def attach_server(served: Served) -> None:
+def attach_server(served: RunningArm) -> None:
     """The command line, what it resolved to, and the end of the server's log."""
     lines = [" ".join(served.server.command), *(f"{k}={v}" for k, v in sorted(served.server.env.items()))]
     attach_text("command line", "\n".join(lines))
@@ -74,7 +74,7 @@ def attach_server(served: Served) -> None:
     attach_text("server log (end)", "\n".join(served.server.log_tail(LOG_TAIL_LINES)))
 
 
-def attach_played(played: Played) -> None:
+def attach_played(played: WorkloadResult) -> None:
     """Every round's metrics, why any are missing, and what makes the samples comparable."""
     rounds = [{name: value.value for name, value in values.items()} for values in played.values]
     reasons = {

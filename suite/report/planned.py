@@ -8,7 +8,7 @@ import pytest
 
 from suite.config import Sizes
 from suite.gate.precision import foreseen
-from suite.session.collection import Arranged, SeriesId, kind_of, series_of, slot_of
+from suite.session.collection import Arranged, SeriesId, kind_of, launch_id_of, series_of
 from suite.session.price import Price, price
 from suite.session.settings import Settings
 from suite.session.times import Expected
@@ -21,15 +21,17 @@ def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[
     sizes, target = settings.sizes, settings.target
     measuring = list(
         {
-            item.nodeid: item for item in arranged.items if series_of in item.stash and slot_of in item.stash
+            item.nodeid: item
+            for item in arranged.items
+            if series_of in item.stash and launch_id_of in item.stash
         }.values()
     )
     passes = [item for item in measuring if kind_of(item) == "acceptance"]
     lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
-    for slot in arranged.slots:
-        lines.append(f"  {slot}, ready after about {expected.start_s(slot.arm):.0f} s")
+    for launch_id in arranged.launch_ids:
+        lines.append(f"  {launch_id}, ready after about {expected.start_s(launch_id.arm):.0f} s")
     lines.append("with these command lines:")
-    for arm in dict.fromkeys(slot.arm for slot in arranged.slots):
+    for arm in dict.fromkeys(launch_id.arm for launch_id in arranged.launch_ids):
         flags = " ".join(target.arm_flags(target.arm(arm)).merge(settings.extra_flags).shown())
         lines.append(f"  {arm}: {flags}")
     source = "measured in former runs" if expected.learned else "estimates of suite.toml"

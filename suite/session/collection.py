@@ -14,7 +14,7 @@ from _pytest.compat import NOTSET
 from suite import metrics
 from suite.config import KINDS, Sizes, Target
 from suite.gate import Asked, Claim
-from suite.session.plan import Slot, alternate
+from suite.session.plan import LaunchId, alternate
 
 SIZED: dict[str, tuple[str, str]] = {
     "concurrency": ("concurrencies", "c{}"),
@@ -24,7 +24,7 @@ SIZED: dict[str, tuple[str, str]] = {
 }
 """Arguments of a scenario that take their values from the budget: name to (key in ``[budgets]``, id)."""
 
-slot_of = pytest.StashKey[Slot]()
+launch_id_of = pytest.StashKey[LaunchId]()
 question_of = pytest.StashKey[str]()
 """What an item asks: its scenario with its sizes."""
 series_of = pytest.StashKey["SeriesId"]()
@@ -127,12 +127,12 @@ class Arranged:
 
     items: list[pytest.Item]
     later: list[pytest.Item]
-    slots: list[Slot]
+    launch_ids: list[LaunchId]
 
     @property
     def scenarios(self) -> list[pytest.Item]:
         """All items that need a launch, those of later looks last."""
-        return [item for item in (*self.items, *self.later) if slot_of in item.stash]
+        return [item for item in (*self.items, *self.later) if launch_id_of in item.stash]
 
     @property
     def verdicts(self) -> list[pytest.Item]:
@@ -152,22 +152,30 @@ def arrange(
     others = [item for item in items if not is_scenario(item)]
     scenarios = [item for item in items if is_scenario(item)]
     for item in scenarios:
-        if slot_of not in item.stash:
+        if launch_id_of not in item.stash:
             _note(item, target)
-    order = {slot: place for place, slot in enumerate(alternate(_by_arm(scenarios, list(target.arms))))}
-    scenarios.sort(key=lambda item: (order[item.stash[slot_of]], item.get_closest_marker("once") is None))
-    now = [item for item in scenarios if item.stash[slot_of].launch <= sizes.launches]
-    later = [item for item in scenarios if item.stash[slot_of].launch > sizes.launches]
-    slots = list(dict.fromkeys(slot for item in now if (slot := item.stash[slot_of]).arm in target.arms))
-    return Arranged([*others, *now, *_verdict_items(now, judge)], later, slots)
+    order = {
+        launch_id: place for place, launch_id in enumerate(alternate(_by_arm(scenarios, list(target.arms))))
+    }
+    scenarios.sort(
+        key=lambda item: (order[item.stash[launch_id_of]], item.get_closest_marker("once") is None)
+    )
+    now = [item for item in scenarios if item.stash[launch_id_of].number <= sizes.launches]
+    later = [item for item in scenarios if item.stash[launch_id_of].number > sizes.launches]
+    launch_ids = list(
+        dict.fromkeys(launch_id for item in now if (launch_id := item.stash[launch_id_of]).arm in target.arms)
+    )
+    return Arranged([*others, *now, *_verdict_items(now, judge)], later, launch_ids)
 
 
-def _by_arm(scenarios: Iterable[pytest.Item], arms: Sequence[str]) -> list[Slot]:
+def _by_arm(scenarios: Iterable[pytest.Item], arms: Sequence[str]) -> list[LaunchId]:
     """Slots with the arms of single launches first, so that the arms to be compared stay side by side."""
-    slots = [item.stash[slot_of] for item in scenarios]
-    repeated = {item.stash[slot_of].arm for item in scenarios if item.get_closest_marker("once") is None}
+    launch_ids = [item.stash[launch_id_of] for item in scenarios]
+    repeated = {item.stash[launch_id_of].arm for item in scenarios if item.get_closest_marker("once") is None}
     place = {arm: index for index, arm in enumerate(arms)}
-    return sorted(slots, key=lambda slot: (slot.arm in repeated, place.get(slot.arm, len(place))))
+    return sorted(
+        launch_ids, key=lambda launch_id: (launch_id.arm in repeated, place.get(launch_id.arm, len(place)))
+    )
 
 
 def is_scenario(item: pytest.Item) -> bool:
@@ -180,7 +188,7 @@ def _note(item: pytest.Item, target: Target) -> None:
     """Note on an item which launch it needs, which series it belongs to, and whether it is known to fail."""
     params = item.callspec.params  # type: ignore[attr-defined]
     arm = target.launched_as(params["arm"]) if params["arm"] in target.arms else params["arm"]
-    item.stash[slot_of] = Slot(arm, params["launch"])
+    item.stash[launch_id_of] = LaunchId(arm, params["launch"])
     known = target.known.get(item.originalname.removeprefix("test_"))  # type: ignore[attr-defined]
     if known is not None:
         item.add_marker(pytest.mark.xfail(reason=f"known: {known}", strict=True))
@@ -277,7 +285,7 @@ def _verdict_items(items: Sequence[pytest.Item], judge: Callable[[pytest.Item], 
 def _verdict_item(source: pytest.Item, series: SeriesId, judge: Callable[[pytest.Item], None]) -> pytest.Item:
     parameters = source.callspec.id.rsplit("-launch", 1)[0]  # type: ignore[attr-defined]
     if series.ratio:
-        parameters = parameters.removeprefix(f"{source.stash[slot_of].arm}").lstrip("-")
+        parameters = parameters.removeprefix(f"{source.stash[launch_id_of].arm}").lstrip("-")
     label = f"{parameters}-verdict" if parameters else "verdict"
     name = source.originalname  # type: ignore[attr-defined]
 

@@ -20,12 +20,12 @@ from suite.load import (
 from suite.session.asked import Asked, asked_for, asked_of_each, loaded
 from suite.session.beforehand import speculation_asked
 from suite.session.collection import SeriesId
-from suite.session.measured import Measured
+from suite.session.measurement import Measurement
 from suite.session.outcomes import ArmNotInEffect
-from suite.session.recording import Played
+from suite.session.recording import WorkloadResult
 from suite.session.rounds import Benchmark, Rounds, progress_line
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.session.steadiness import Steady, windows
 from suite.sglang import releases
 
@@ -36,11 +36,11 @@ class Measure:
     def __init__(
         self,
         run: Run,
-        served: Served,
+        served: RunningArm,
         series: SeriesId | None,
         benchmark: Callable[[], Benchmark],
-        facts: Callable[[Served], dict[str, Any]],
-        on_played: Callable[[Played], None],
+        facts: Callable[[RunningArm], dict[str, Any]],
+        on_played: Callable[[WorkloadResult], None],
     ) -> None:
         self._run = run
         self._served = served
@@ -59,7 +59,7 @@ class Measure:
         temperature: float = 0.0,
         requests: int | None = None,
         rounds: int | None = None,
-    ) -> Measured:
+    ) -> Measurement:
         """Play ``workload`` with ``concurrency`` clients and keep every round.
 
         Args:
@@ -79,7 +79,7 @@ class Measure:
         sizes = self._run.sizes
         length = max_tokens or sizes.max_tokens
         wanted = max(requests or sizes.requests, concurrency)
-        return Measured(
+        return Measurement(
             self._once(
                 asked_for(
                     sizes,
@@ -98,7 +98,7 @@ class Measure:
 
     def each_prompt(
         self, workload: str | Workload = "prose", *, context: int | None = None, temperature: float = 0.0
-    ) -> Measured:
+    ) -> Measurement:
         """Ask the budget's number of distinct prompts once each, many at a time, and keep what each yielded.
 
         For what does not depend on speed: acceptance, and whether two builds answer alike. A workload of fewer prompts
@@ -110,7 +110,7 @@ class Measure:
         sizes = self._run.sizes
         wanted = sizes.prompts_of(context)
         at_once = self._served.info.resolved.get("max_running_requests")
-        return Measured(
+        return Measurement(
             self._once(
                 asked_of_each(
                     sizes,
@@ -140,7 +140,7 @@ class Measure:
             timeout_s=self._run.target.timeouts.request_s,
             stall_s=self._run.target.timeouts.stall_s,
             limits=ClientLimits(**self._run.target.client.model_dump()),
-            progress=lambda p: self._run.passing(progress_line(f"{self._served.slot}: long run", p)),
+            progress=lambda p: self._run.passing(progress_line(f"{self._served.launch_id}: long run", p)),
         )
         self._served.check()
         return Steady(played, windows(played, seconds), seconds, self._silence)
@@ -163,7 +163,7 @@ class Measure:
     def _must_be_in_effect(self) -> None:
         if self._served.not_as_asked:
             raise ArmNotInEffect(
-                f"{self._served.slot.arm} is not in effect: " + "; ".join(self._served.not_as_asked)
+                f"{self._served.launch_id.arm} is not in effect: " + "; ".join(self._served.not_as_asked)
             )
 
     def _long(self, tokens: int, max_tokens: int, prompts: int) -> Workload:
@@ -177,13 +177,13 @@ class Measure:
             known = self._served.contexts[tokens] = contexts.of_tokens(self._served.endpoint, tokens, prompts)
         return known
 
-    def _once(self, asked: Asked) -> Played:
+    def _once(self, asked: Asked) -> WorkloadResult:
         """The rounds of a workload: those that this launch has played, or fresh ones."""
         played = self._served.played.get(asked.key)
         if played is not None:
             self._rounds.answers(asked)
         else:
-            played = Played(
+            played = WorkloadResult(
                 identity={
                     **self._served.info.identity(),
                     **self._run.surroundings.identity(),

@@ -16,7 +16,7 @@ import pytest
 
 from suite.config import ConfigError, Sizes
 from suite.gate.status import UNDECIDED
-from suite.session.collection import kind_of, question_of, slot_of
+from suite.session.collection import kind_of, launch_id_of, question_of
 from suite.session.price import Price
 
 SIGNAL = signal.SIGUSR2
@@ -134,7 +134,9 @@ def _fewer(sizes: Sizes) -> Iterator[Sizes]:
 def _within(items: Sequence[pytest.Item], sizes: Sizes) -> list[pytest.Item]:
     """The items of so many launches and looks."""
     most = sizes.launches * sizes.looks
-    return [item for item in items if slot_of not in item.stash or item.stash[slot_of].launch <= most]
+    return [
+        item for item in items if launch_id_of not in item.stash or item.stash[launch_id_of].number <= most
+    ]
 
 
 def _given_up(planned: Sizes, now: Sizes) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.session.plan import Slot
+from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.times import Expected
 from suite.terminal.progress import clock
@@ -33,14 +33,14 @@ class Outlook:
             self._planned.launches + price.launches, self._planned.rounds + price.rounds, {}, {}
         )
 
-    def launching(self, slot: Slot) -> None:
+    def launching(self, launch_id: LaunchId) -> None:
         """A launch begins."""
         self._launched += 1
-        self._launches.pop(slot, None)
+        self._launches.pop(launch_id, None)
 
-    def told_again(self, slot: Slot) -> None:
+    def told_again(self, launch_id: LaunchId) -> None:
         """A launch of an earlier try need not be made again."""
-        if self._launches.pop(slot, None) is not None:
+        if self._launches.pop(launch_id, None) is not None:
             self._launched += 1
 
     def round_played(self) -> None:

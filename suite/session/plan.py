@@ -7,30 +7,30 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """One launch of one arm; ``launch`` counts from 1 within the arm."""
+class LaunchId:
+    """One launch of one arm; ``number`` counts from 1 within the arm."""
 
     arm: str
-    launch: int
+    number: int
 
     def __str__(self) -> str:
-        return f"{self.arm}, launch {self.launch}"
+        return f"{self.arm}, launch {self.number}"
 
 
-def alternate(slots: Iterable[Slot]) -> list[Slot]:
+def alternate(launch_ids: Iterable[LaunchId]) -> list[LaunchId]:
     """The order in which to launch: (a, b), (b, a), (a, b), ...; arms in the order they first appear.
 
     With arms A and B launched three times each this gives A1 B1 B2 A2 A3 B3: each arm's launches have the
     same mean place in time (for an even number of launches), so that a steady drift of the machine cancels.
     """
-    wanted = list(dict.fromkeys(slots))
-    arms = list(dict.fromkeys(slot.arm for slot in wanted))
-    order: list[Slot] = []
-    for number in sorted({slot.launch for slot in wanted}):
-        these = [arm for arm in arms if Slot(arm, number) in wanted]
+    wanted = list(dict.fromkeys(launch_ids))
+    arms = list(dict.fromkeys(launch_id.arm for launch_id in wanted))
+    order: list[LaunchId] = []
+    for number in sorted({launch_id.number for launch_id in wanted}):
+        these = [arm for arm in arms if LaunchId(arm, number) in wanted]
         if number % 2 == 0:
             these.reverse()
-        order.extend(Slot(arm, number) for arm in these)
+        order.extend(LaunchId(arm, number) for arm in these)
     return order
 
 

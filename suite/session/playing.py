@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import pytest
 
 from suite.gate import Outcome
-from suite.session.collection import slot_of
+from suite.session.collection import launch_id_of
 from suite.session.entries import Complete, Item
 from suite.session.outcomes import BrokenPromise, Unproven
-from suite.session.plan import Slot
+from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.run import Run
 
@@ -63,30 +63,30 @@ class Playing:
 
     def play(self, session: pytest.Session, items: Sequence[pytest.Item]) -> None:
         """As pytest's own loop plays all items: play these, and leave nothing set up after the last."""
-        unsettled: set[Slot] = set()
+        unsettled: set[LaunchId] = set()
         for item, following in itertools.zip_longest(items, items[1:]):
-            slot = item.stash.get(slot_of, None)
-            if slot is not None and not self._scenario(item, slot, following):
-                unsettled.add(slot)
-            if slot is None:
+            launch_id = item.stash.get(launch_id_of, None)
+            if launch_id is not None and not self._scenario(item, launch_id, following):
+                unsettled.add(launch_id)
+            if launch_id is None:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            elif following is None or following.stash.get(slot_of, None) != slot:
-                self._leave(slot, slot not in unsettled)
+            elif following is None or following.stash.get(launch_id_of, None) != launch_id:
+                self._leave(launch_id, launch_id not in unsettled)
             if session.shouldfail:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
 
-    def _scenario(self, item: pytest.Item, slot: Slot, following: pytest.Item | None) -> bool:
+    def _scenario(self, item: pytest.Item, launch_id: LaunchId, following: pytest.Item | None) -> bool:
         """Play one item, or tell what it said before; is it settled?"""
         run = self._run()
-        stored = run.told.items.get(item.nodeid) if (slot.arm, slot.launch) in self._done else None
+        stored = run.told.items.get(item.nodeid) if (launch_id.arm, launch_id.number) in self._done else None
         if stored is None:
-            self._time_for(item, slot)
+            self._time_for(item, launch_id)
         reason = run.stopping.reason
         if stored is not None:
             if run.outlook is not None:
-                run.outlook.told_again(slot)
+                run.outlook.told_again(launch_id)
             self._memory.restore(stored)
             _instead(item, lambda: _say_again(stored))
         elif reason is not None:
@@ -104,7 +104,7 @@ class Playing:
         run.note(
             Item(
                 item=item.nodeid,
-                number=slot.launch,
+                number=launch_id.number,
                 outcome=outcome,
                 at=time.time(),
                 seconds=time.monotonic() - run.launching_s - began,
@@ -113,22 +113,22 @@ class Playing:
         )
         return settles(outcome)
 
-    def _time_for(self, item: pytest.Item, slot: Slot) -> None:
+    def _time_for(self, item: pytest.Item, launch_id: LaunchId) -> None:
         """Ask for the end if there is no time for an item and the launch that it needs."""
         stopping, prices = self._run().stopping, self._prices
         if stopping.deadline is None:
             return
         needed = prices.of_item.get(item.nodeid, 0.0)
-        if not self._run().is_up(slot):
-            needed += prices.of_launch.get(slot, 0.0)
+        if not self._run().is_up(launch_id):
+            needed += prices.of_launch.get(launch_id, 0.0)
         if not stopping.deadline.fits(needed):
             stopping.ask(stopping.deadline.reason)
 
-    def _leave(self, slot: Slot, settled: bool) -> None:
+    def _leave(self, launch_id: LaunchId, settled: bool) -> None:
         """All items of a launch were played."""
-        known = (slot.arm, slot.launch)
+        known = (launch_id.arm, launch_id.number)
         if settled and known not in self._run().told.complete:
-            self._run().note(Complete(slot.arm, slot.launch))
+            self._run().note(Complete(launch_id.arm, launch_id.number))
 
 
 def _instead(item: pytest.Item, say: Callable[[], None]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from suite.config import Sizes, Target
 from suite.load import Prompt, Workload
 from suite.session.asked import Asked, asked_for, asked_of_each
-from suite.session.collection import question_of, slot_of
-from suite.session.plan import Slot, rounds_of_a_pass
+from suite.session.collection import launch_id_of, question_of
+from suite.session.plan import LaunchId, rounds_of_a_pass
 from suite.session.times import Expected
 
 PROMPT_OF_A_CONTEXT = Prompt("price", "prose", ({"role": "user", "content": "a prompt of some length"},))
@@ -96,8 +96,8 @@ class Price:
     launches: int
     rounds: int
     of_item: Mapping[str, float]
-    of_launch: Mapping[Slot, float]
-    plays: Mapping[str, frozenset[tuple[Slot, str]]] = field(default_factory=dict)
+    of_launch: Mapping[LaunchId, float]
+    plays: Mapping[str, frozenset[tuple[LaunchId, str]]] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -108,25 +108,25 @@ class Price:
 def price(items: Iterable[pytest.Item], target: Target, sizes: Sizes, expected: Expected) -> Price:
     """What these items take; rounds that a launch has played for one item are not counted for the next."""
     of_item: dict[str, float] = {}
-    of_launch: dict[Slot, float] = {}
-    plays: dict[str, frozenset[tuple[Slot, str]]] = {}
+    of_launch: dict[LaunchId, float] = {}
+    plays: dict[str, frozenset[tuple[LaunchId, str]]] = {}
     rounds = 0
-    seen: set[tuple[Slot, str]] = set()
+    seen: set[tuple[LaunchId, str]] = set()
     for item in items:
-        slot = item.stash.get(slot_of, None)
-        if slot is None or slot.arm not in target.arms:
+        launch_id = item.stash.get(launch_id_of, None)
+        if launch_id is None or launch_id.arm not in target.arms:
             continue
-        if slot not in of_launch:
-            of_launch[slot] = expected.start_s(slot.arm) + expected.end_s
+        if launch_id not in of_launch:
+            of_launch[launch_id] = expected.start_s(launch_id.arm) + expected.end_s
         wanted = wanted_by(item, target, sizes)
         needed = _asked(item, wanted, sizes)
-        plays[item.nodeid] = frozenset((slot, asked.key) for asked in needed)
-        fresh = [asked for asked in needed if (slot, asked.key) not in seen]
+        plays[item.nodeid] = frozenset((launch_id, asked.key) for asked in needed)
+        fresh = [asked for asked in needed if (launch_id, asked.key) not in seen]
         seen |= plays[item.nodeid]
         rounds += sum(asked.rounds for asked in fresh)
-        played = sum(_seconds(asked, slot.arm, sizes, expected) for asked in fresh)
+        played = sum(_seconds(asked, launch_id.arm, sizes, expected) for asked in fresh)
         guess = wanted.steady_s if needed or wanted.steady_s else sizes.round_estimate_s
-        of_item[item.nodeid] = played + expected.item_s(slot.arm, item.stash[question_of], guess)
+        of_item[item.nodeid] = played + expected.item_s(launch_id.arm, item.stash[question_of], guess)
     return Price(len(of_launch), rounds, of_item, of_launch, plays)
 
 

@@ -25,7 +25,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Played:
+class WorkloadResult:
     """The rounds of one workload in one launch, with what makes them comparable and fit to be judged.
 
     ``invalid`` are the reasons that concern all rounds; those of one round are in its sample.

@@ -16,11 +16,11 @@ from suite.session import entries
 from suite.session.asked import Asked
 from suite.session.collection import SeriesId
 from suite.session.fitness import not_warmed_up, tolerated
-from suite.session.measured import require_answers
+from suite.session.measurement import require_answers
 from suite.session.mishaps import mishaps
-from suite.session.recording import STORED, Played
+from suite.session.recording import STORED, WorkloadResult
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.session.stopping import StoppedEarly
 from suite.session.warm_up import warm_up
 from suite.terminal.figures import number
@@ -39,7 +39,7 @@ class Rounds:
     """Plays the rounds of workloads in one launch and notes them in the run's journal."""
 
     def __init__(
-        self, run: Run, served: Served, series: SeriesId | None, benchmark: Callable[[], Benchmark]
+        self, run: Run, served: RunningArm, series: SeriesId | None, benchmark: Callable[[], Benchmark]
     ) -> None:
         self._run = run
         self._served = served
@@ -50,12 +50,12 @@ class Rounds:
         """Note that the rounds of this workload answer the question of this item."""
         if self._series is None:
             return
-        slot, ratio = self._served.slot, self._series.ratio
+        launch_id, ratio = self._served.launch_id, self._series.ratio
         self._run.note(
             entries.Answering(
                 launch=self._served.number,
-                arm=slot.arm,
-                number=slot.launch,
+                arm=launch_id.arm,
+                number=launch_id.number,
                 workload=asked.key,
                 question=self._series.question,
                 metrics=list(self._series.metrics),
@@ -64,7 +64,7 @@ class Rounds:
             )
         )
 
-    def play(self, asked: Asked, played: Played) -> None:
+    def play(self, asked: Asked, played: WorkloadResult) -> None:
         launch = self._served.number
         began = time.monotonic()
         if not asked.counts_only:
@@ -103,16 +103,16 @@ class Rounds:
         if len(played.rounds) < asked.rounds:
             self._run.stopping.check()
         require_answers(played)
-        self._run.progress.say(f"{self._served.slot}: {asked.label}: {_in_words(played)}")
+        self._run.progress.say(f"{self._served.launch_id}: {asked.label}: {_in_words(played)}")
 
-    def _rounds(self, asked: Asked, played: Played) -> None:
+    def _rounds(self, asked: Asked, played: WorkloadResult) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
         target = self._run.target
         results: list[LoadRound] = []
 
         def one_round() -> None:
             number_of_round = len(played.rounds) + 1
-            label = f"{self._served.slot}: {asked.label}, round {number_of_round} of {asked.rounds}"
+            label = f"{self._served.launch_id}: {asked.label}, round {number_of_round} of {asked.rounds}"
             self._served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
             unique = f"round {number_of_round}, prompt " if asked.cold else None
             result = play(
@@ -158,7 +158,7 @@ class Rounds:
             played.subject["decode_cuda_graphs"] = graphs == 1.0
         benchmark.extra_info.update(self._extra_info(played))
 
-    def _imprecise(self, asked: Asked, played: Played) -> bool:
+    def _imprecise(self, asked: Asked, played: WorkloadResult) -> bool:
         """Whether more rounds are wanted and allowed: the standard error of what is judged is not yet what was asked for."""
         sizes = self._run.sizes
         most = sizes.rounds_max or asked.rounds
@@ -172,11 +172,11 @@ class Rounds:
         )
         if precision.standard_error is not None:
             self._run.passing(
-                f"{self._served.slot}: {asked.label}: {name} known to {100 * precision.standard_error:.2f} %"
+                f"{self._served.launch_id}: {asked.label}: {name} known to {100 * precision.standard_error:.2f} %"
             )
         return precision.go_on
 
-    def _keep(self, asked: Asked, played: Played, result: LoadRound, began: float) -> None:
+    def _keep(self, asked: Asked, played: WorkloadResult, result: LoadRound, began: float) -> None:
         """A round with its metrics and what is wrong with it, into the journal."""
         resolved = self._served.info.speculation
         faults = metrics.validity(
@@ -191,12 +191,12 @@ class Rounds:
                 [Invalid(fault.name, fault.evidence) for fault in faults], self._run.target.tolerate, asked
             ),
         )
-        slot = self._served.slot
+        launch_id = self._served.launch_id
         self._run.note(
             entries.Round(
                 launch=self._served.number,
-                arm=slot.arm,
-                number=slot.launch,
+                arm=launch_id.arm,
+                number=launch_id.number,
                 workload=asked.key,
                 round=len(played.rounds) - 1,
                 of=max(asked.rounds, len(played.rounds)),
@@ -209,13 +209,13 @@ class Rounds:
     def _tell_mishaps(self, what: str, round_: LoadRound) -> None:
         """Keep what went wrong and may show in no figure: the run's end says so."""
         for told in mishaps(round_):
-            self._run.tell("faults", f"{self._served.slot}: {what}: {told}")
+            self._run.tell("faults", f"{self._served.launch_id}: {what}: {told}")
 
-    def _extra_info(self, played: Played) -> dict[str, Any]:
+    def _extra_info(self, played: WorkloadResult) -> dict[str, Any]:
         medians = {name: played.median(name) for name in STORED}
         return {
-            "arm": self._served.slot.arm,
-            "launch": self._served.slot.launch,
+            "arm": self._served.launch_id.arm,
+            "launch": self._served.launch_id.number,
             "sglang": self._served.info.version,
             **{name: value for name, value in medians.items() if value is not None},
         }
@@ -226,7 +226,7 @@ def progress_line(label: str, progress: Progress) -> str:
     return f"{label}: {progress.done} of {progress.total} answers, {progress.tokens} tokens"
 
 
-def _in_words(played: Played) -> str:
+def _in_words(played: WorkloadResult) -> str:
     """The figures people look for first."""
     shown = []
     for name, unit in (("output_tokens_per_s", "tokens/s"), ("ttft_s", "s"), ("acceptance_length", "")):

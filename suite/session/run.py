@@ -27,8 +27,8 @@ from suite.session.journal import Journal
 from suite.session.losses import Losses
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
 from suite.session.outlook import Outlook
-from suite.session.plan import Slot
-from suite.session.served import Served
+from suite.session.plan import LaunchId
+from suite.session.running_arm import RunningArm
 from suite.session.stopping import Stopping
 from suite.session.surroundings import Surroundings
 from suite.sglang.errors import ProbeError
@@ -79,7 +79,7 @@ class Run:
         self.launching_s = 0.0
         """Seconds that this try has spent on bringing servers up and down."""
         self.outlook: Outlook | None = None
-        self._launching: tuple[Slot, float] | None = None
+        self._launching: tuple[LaunchId, float] | None = None
         """What is being launched, and since when."""
         self.unwritten: str | None = None
         """Why the journal ends before the run does."""
@@ -98,7 +98,7 @@ class Run:
         self.losses = Losses()
         self._open = ExitStack()
         self._entered = False
-        self._served: Served | None = None
+        self._served: RunningArm | None = None
         self._failed: dict[str, Exception] = {}
         self._lost: Exception | None = None
         """Why nothing at all can be launched, once that is known."""
@@ -121,8 +121,8 @@ class Run:
         """Say what goes on now, how far the run has come, and how long it will still take."""
         outlook = self.outlook
         if outlook is not None and self._launching is not None:
-            slot, begun = self._launching
-            text = f"{text}, {outlook.of_launch(slot.arm, time.monotonic() - begun)}"
+            launch_id, begun = self._launching
+            text = f"{text}, {outlook.of_launch(launch_id.arm, time.monotonic() - begun)}"
         self.progress.passing(f"{text}; {outlook}" if outlook is not None else text)
 
     def can_spare(self, seconds: float) -> bool:
@@ -145,7 +145,7 @@ class Run:
             self.stopping.ask("results cannot be written any more")
             self.disk.failed(error.what)
 
-    def served(self, slot: Slot) -> Served:
+    def served(self, launch_id: LaunchId) -> RunningArm:
         """The server of this launch, brought up if it is not, any other taken down first.
 
         Raises:
@@ -154,7 +154,7 @@ class Run:
             ArmUnavailable: one of these was told at an earlier try in this run.
             ServerDied, SupervisorLost: it was up and is gone; the next call brings it up again.
         """
-        if self._served is not None and self._served.slot == slot:
+        if self._served is not None and self._served.launch_id == launch_id:
             try:
                 self._served.check("after")
             except Exception:
@@ -163,38 +163,38 @@ class Run:
             return self._served
         began = time.monotonic()
         try:
-            return self._another(slot)
+            return self._another(launch_id)
         finally:
             self.launching_s += time.monotonic() - began
 
-    def is_up(self, slot: Slot) -> bool:
+    def is_up(self, launch_id: LaunchId) -> bool:
         """Is the server of this launch up, so that it need not be launched?"""
-        return self._served is not None and self._served.slot == slot
+        return self._served is not None and self._served.launch_id == launch_id
 
-    def _another(self, slot: Slot) -> Served:
+    def _another(self, launch_id: LaunchId) -> RunningArm:
         """Take down what is up, and launch this."""
         self._stop()
         self.tell_waiting()
-        if (why := self.losses.given_up(slot.arm)) is not None:
-            raise ArmUnavailable(f"{slot.arm} is not launched again: {why}", why)
-        if (earlier := self._failed.get(slot.arm) or self._lost) is not None:
-            raise _told_before(slot, earlier)
+        if (why := self.losses.given_up(launch_id.arm)) is not None:
+            raise ArmUnavailable(f"{launch_id.arm} is not launched again: {why}", why)
+        if (earlier := self._failed.get(launch_id.arm) or self._lost) is not None:
+            raise _told_before(launch_id, earlier)
         number = max(self.told.launches, default=0) + 1
         begun = time.monotonic()
-        self.note(Launching(number, slot.arm, slot.launch, time.time(), self.target.host))
+        self.note(Launching(number, launch_id.arm, launch_id.number, time.time(), self.target.host))
         try:
-            self._served = self._start(slot, number)
+            self._served = self._start(launch_id, number)
         except NotThisArm as error:
             self.note(Failed(number, error.summary, time.monotonic() - begun))
             raise
         except (LaunchFailed, ProbeError) as error:
             self.note(Failed(number, _summary(error), time.monotonic() - begun))
             told = any(_summary(one) == _summary(error) for one in self._failed.values())
-            self._failed[slot.arm] = error
+            self._failed[launch_id.arm] = error
             if type(error) is LaunchFailed:
                 self._lost = error  # a server that somebody else started is not there for any arm
             if told and family(error) == "infrastructure":
-                raise _told_before(slot, error) from error
+                raise _told_before(launch_id, error) from error
             raise
         except SupervisorLost as error:
             self.note(Failed(number, error.summary, time.monotonic() - begun))
@@ -205,27 +205,27 @@ class Run:
             raise
         return self._served
 
-    def _start(self, slot: Slot, number: int) -> Served:
+    def _start(self, launch_id: LaunchId, number: int) -> RunningArm:
         if not self._entered:
             self.disk.watch()
             self._open.enter_context(self._launcher)
             self._entered = True
-        arm = self.target.arm(slot.arm)
+        arm = self.target.arm(launch_id.arm)
         begun = time.monotonic()
-        self._launching = (slot, begun)
+        self._launching = (launch_id, begun)
         if self.outlook is not None:
-            self.outlook.launching(slot)
-        self.passing(f"launching {slot}")
+            self.outlook.launching(launch_id)
+        self.passing(f"launching {launch_id}")
         self.surroundings.before_launch()
         try:
             server = self._launcher.start(arm)
         finally:
             self._launching = None
-        served = Served(self.target, arm, slot, server, number)
+        served = RunningArm(self.target, arm, launch_id, server, number)
         try:
             ready = time.monotonic() - begun
             self.surroundings.when_ready()
-            self.progress.say(f"{slot}: ready after {ready:.0f} s ({served.info.speculation})")
+            self.progress.say(f"{launch_id}: ready after {ready:.0f} s ({served.info.speculation})")
             build = {**self._installed, "sglang": served.info.version}
             self.must_be_the_build(build)
             self.note(Ready(number, ready, dict(server.phases or {}), build))
@@ -249,7 +249,7 @@ class Run:
 
     def _stop(self) -> None:
         if self._served is not None:
-            self.passing(f"ending {self._served.slot}")
+            self.passing(f"ending {self._served.launch_id}")
             served, self._served = self._served, None
             began = time.monotonic()
             served.server.stop()
@@ -308,10 +308,10 @@ def _summary(error: Exception) -> str:
     return getattr(error, "summary", "") or str(error).split("\n", 1)[0]
 
 
-def _told_before(slot: Slot, error: Exception) -> ArmUnavailable:
+def _told_before(launch_id: LaunchId, error: Exception) -> ArmUnavailable:
     summary = _summary(error)
     return ArmUnavailable(
-        f"{slot.arm} did not come up: {summary} (told in full where it was first met)", summary
+        f"{launch_id.arm} did not come up: {summary} (told in full where it was first met)", summary
     )
 
 

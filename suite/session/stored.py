@@ -21,7 +21,7 @@ from suite.gate.recordable import recordable, refused
 from suite.gate.recorded import told
 from suite.session.judging import Judge
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 from suite.session.settings import Settings
 from suite.session.times import learn
 from suite.session.times import path_of as times_of
@@ -42,7 +42,7 @@ class Stored:
         self.unwritten = False
         """Whether a file could not be written."""
 
-    def subject(self, run: Run, served: Served) -> dict[str, Any]:
+    def subject(self, run: Run, served: RunningArm) -> dict[str, Any]:
         """What an upgrade may change: versions and resolved settings of this launch, and the flags that were given."""
         given = Flags({name: value for name, value in served.server.flags.items() if name != "port"})
         whole = {

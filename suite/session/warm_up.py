@@ -9,7 +9,7 @@ from suite import metrics
 from suite.load import ClosedLoop, Round, play
 from suite.session.asked import Asked
 from suite.session.run import Run
-from suite.session.served import Served
+from suite.session.running_arm import RunningArm
 
 BATCHES = 6
 TOKENS = 64
@@ -18,13 +18,13 @@ STEADY = 0.015
 """Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
 
-def warm_up(run: Run, served: Served, asked: Asked) -> Iterator[Round]:
+def warm_up(run: Run, served: RunningArm, asked: Asked) -> Iterator[Round]:
     """Play batches of a workload's requests until they are steady; each batch, for what went wrong in it."""
     wanted = run.sizes.warmup_requests
     if wanted == 0:
         return
     served.doing = f"warm-up of {asked.label}"
-    run.passing(f"{served.slot}: warming up")
+    run.passing(f"{served.launch_id}: warming up")
     short = replace(asked.sampling, max_tokens=min(asked.sampling.max_tokens or TOKENS, TOKENS))
     last: float | None = None
     for batch in range(BATCHES):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from suite.load import ClientHealth, Fault, FaultKind, RequestRecord, Round, Timeline
 from suite.metrics import Value
 from suite.session.fitness import still_warming
-from suite.session.measured import Measured, require_answers
+from suite.session.measurement import Measurement, require_answers
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
-from suite.session.recording import Played
+from suite.session.recording import WorkloadResult
 
 
 def _record(prompt_tokens: int, cached: int | None, fault: Fault | None = None) -> RequestRecord:
@@ -45,32 +45,34 @@ def test_a_server_that_gets_slower_is_never_warming_up(tpot_s):
 
 
 def test_the_first_request_of_a_round_cannot_reuse_and_the_others_must():
-    reused = Played(rounds=[_round(_record(1000, 0), _record(1000, 900), _record(1000, 900))])
-    Measured(reused).require_reuse(0.8)
-    lost = Played(rounds=[_round(_record(1000, 0), _record(1000, 0), _record(1000, 0))])
+    reused = WorkloadResult(rounds=[_round(_record(1000, 0), _record(1000, 900), _record(1000, 900))])
+    Measurement(reused).require_reuse(0.8)
+    lost = WorkloadResult(rounds=[_round(_record(1000, 0), _record(1000, 0), _record(1000, 0))])
     with pytest.raises(BrokenPromise, match="prefix reuse lost: 0 of 3000"):
-        Measured(lost).require_reuse(0.8)
+        Measurement(lost).require_reuse(0.8)
 
 
 def test_reuse_that_is_not_reported_is_unknown_and_not_lost():
-    silent = Played(rounds=[_round(_record(1000, None), _record(1000, None))])
+    silent = WorkloadResult(rounds=[_round(_record(1000, None), _record(1000, None))])
     with pytest.raises(BrokenPromise, match="prefix reuse unknown"):
-        Measured(silent).require_reuse(0.8)
+        Measurement(silent).require_reuse(0.8)
 
 
 def test_a_floor_and_a_missing_metric():
-    known = Played(values=[{"acceptance_length": Value(1.0, "tokens/step")}])
+    known = WorkloadResult(values=[{"acceptance_length": Value(1.0, "tokens/step")}])
     with pytest.raises(BrokenPromise, match=r"acceptance length 1\.000 is below the floor of 1\.2: dead"):
-        Measured(known).require_at_least("acceptance_length", 1.2, "dead")
-    missing = Played(values=[{"acceptance_length": Value(None, "tokens/step", "not reported")}])
+        Measurement(known).require_at_least("acceptance_length", 1.2, "dead")
+    missing = WorkloadResult(values=[{"acceptance_length": Value(None, "tokens/step", "not reported")}])
     with pytest.raises(BrokenPromise, match="acceptance length unknown: not reported"):
-        Measured(missing).require_at_least("acceptance_length", 1.2, "dead")
+        Measurement(missing).require_at_least("acceptance_length", 1.2, "dead")
 
 
 def test_positions_are_weighted_by_their_verify_steps():
     few = Value(3.0, "", None, {"position_1": 1.0, "verify_steps": 1, "correct_drafts": 2})
     many = Value(1.0, "", None, {"position_1": 0.0, "verify_steps": 9, "correct_drafts": 0})
-    found = Measured(Played(values=[{"acceptance_length": few}, {"acceptance_length": many}])).per_position()
+    found = Measurement(
+        WorkloadResult(values=[{"acceptance_length": few}, {"acceptance_length": many}])
+    ).per_position()
     assert found == {"position_1": pytest.approx(0.1)}
 
 
@@ -79,5 +81,5 @@ def test_nothing_answered_is_invalid_and_says_the_first_fault():
     with pytest.raises(
         InvalidMeasurement, match=r"all 1 requests failed, the first: stalled: no byte for 10 s"
     ):
-        require_answers(Played(rounds=[_round(_record(1, 0, fault))]))
-    require_answers(Played(rounds=[_round(_record(1, 0, fault), _record(1, 0))]))
+        require_answers(WorkloadResult(rounds=[_round(_record(1, 0, fault))]))
+    require_answers(WorkloadResult(rounds=[_round(_record(1, 0, fault), _record(1, 0))]))

@@ -11,7 +11,7 @@ from suite.gate import Invalid
 from suite.metrics import Value
 from suite.session.fitness import TIMING, tolerated
 from suite.session.plan import rounds_of_a_pass
-from suite.session.recording import Played
+from suite.session.recording import WorkloadResult
 from suite.session.rounds import Rounds
 
 
@@ -22,12 +22,12 @@ def _more(steps: list[float], sizes: Sizes, metrics: tuple[str, ...] = ("tpot_s"
     values = [{"step_s": Value(s, "s"), "ttft_s": Value(s * (1 + n % 2), "s")} for n, s in enumerate(steps)]
     rounds = Rounds(
         run,  # type: ignore[arg-type]
-        SimpleNamespace(slot="mtp-on, launch 1"),  # type: ignore[arg-type]
+        SimpleNamespace(launch_id="mtp-on, launch 1"),  # type: ignore[arg-type]
         SimpleNamespace(metrics=metrics),  # type: ignore[arg-type]
         benchmark=pytest.fail,
     )
     whole = {"rounds": 3, "counts_only": False, "label": "code, 1 client"} | asked
-    played = Played(rounds=[None] * len(steps), values=values)  # type: ignore[list-item]
+    played = WorkloadResult(rounds=[None] * len(steps), values=values)  # type: ignore[list-item]
     return rounds._imprecise(SimpleNamespace(**whole), played)  # type: ignore[arg-type]
 
 

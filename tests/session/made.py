@@ -102,8 +102,8 @@ def launched(launch: int, arm: str, number: int, rounds: int = 3) -> list[Entry]
 
 def whole(launches: int = 2, rounds: int = 3) -> list[Entry]:
     """A run from its beginning to its last launch."""
-    slots = [(arm, number) for number in range(1, launches + 1) for arm in ARMS]
+    launch_ids = [(arm, number) for number in range(1, launches + 1) for arm in ARMS]
     return [
         begun(launches, rounds),
-        *(e for i, (arm, number) in enumerate(slots, 1) for e in launched(i, arm, number, rounds)),
+        *(e for i, (arm, number) in enumerate(launch_ids, 1) for e in launched(i, arm, number, rounds)),
     ]

@@ -58,9 +58,9 @@ def test_a_reason_belongs_to_its_round():
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=40)
 def test_the_order_of_launches_is_no_matter(chance):
-    slots = [(arm, number) for arm in ARMS for number in (1, 2)]
-    chance.shuffle(slots)
-    entries = [begun(), *(e for i, slot in enumerate(slots, 1) for e in launched(i, *slot))]
+    launch_ids = [(arm, number) for arm in ARMS for number in (1, 2)]
+    chance.shuffle(launch_ids)
+    entries = [begun(), *(e for i, launch_id in enumerate(launch_ids, 1) for e in launched(i, *launch_id))]
     assert told(entries).session().rounded() == told(WHOLE).session().rounded()
 
 
@@ -94,9 +94,13 @@ def test_taken_up_again_after_any_cut_the_run_is_the_whole(cut, again):
     entries: list[Entry] = list(WHOLE[:cut])
     for stop in (again, None):
         known = told(entries)
-        rest = [slot for slot in ((arm, n) for n in (1, 2) for arm in ARMS) if slot not in known.complete]
+        rest = [
+            launch_id
+            for launch_id in ((arm, n) for n in (1, 2) for arm in ARMS)
+            if launch_id not in known.complete
+        ]
         number = max(known.launches, default=0)
-        more = [e for i, slot in enumerate(rest, number + 1) for e in launched(i, *slot)]
+        more = [e for i, launch_id in enumerate(rest, number + 1) for e in launched(i, *launch_id)]
         entries += [Resumed(2.0), *more[:stop]]
     finished = told([*entries, Closed(3.0)])
     assert finished.session().rounded() == told(WHOLE).session().rounded()

@@ -46,13 +46,13 @@ def test_killed_anywhere_the_run_is_judged_and_goes_on_to_the_same_end(tmp_path:
 
     # taken up again: complete launches are not launched again, and the end is that of the whole
     again = resumption(folder.name, tmp_path / "results")
-    slots = [(arm, number) for number in (1, 2, 3) for arm in ARMS]
-    rest = [slot for slot in slots if slot not in again.done]
+    launch_ids = [(arm, number) for number in (1, 2, 3) for arm in ARMS]
+    rest = [launch_id for launch_id in launch_ids if launch_id not in again.done]
     assert len(again.done) == sum(isinstance(entry, Complete) for entry in read(folder / NAME).entries)
     journal = Journal(folder / NAME)
     number = max(again.told.launches, default=0)
-    for place, slot in enumerate(rest, number + 1):
-        journal.extend(launched(place, *slot, 4))
+    for place, launch_id in enumerate(rest, number + 1):
+        journal.extend(launched(place, *launch_id, 4))
     journal.close()
     assert not read(folder / NAME).damage
     finished = told(read(folder / NAME).entries).session().rounded()

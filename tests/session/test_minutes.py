@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.config import ConfigError, Sizes
-from suite.session.collection import question_of, slot_of
+from suite.session.collection import launch_id_of, question_of
 from suite.session.entries import Ended, Item, Launching, Measured, Ready, Round
 from suite.session.minutes import Deadline, fitted, reserve_s
-from suite.session.plan import Slot
+from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.times import Expected, Times, add, known, learn, path_of
 from tests.session.made import whole
@@ -29,16 +29,16 @@ class Scenario:
 
     kind: str
     question: str
-    slot: Slot
+    launch_id: LaunchId
     stash: pytest.Stash = field(default_factory=pytest.Stash)
 
     def __post_init__(self) -> None:
-        self.stash[slot_of] = self.slot
+        self.stash[launch_id_of] = self.launch_id
         self.stash[question_of] = self.question
 
     @property
     def nodeid(self) -> str:
-        return f"{self.question} {self.slot}"
+        return f"{self.question} {self.launch_id}"
 
     def get_closest_marker(self, name: str) -> str | None:
         return name if name == self.kind else None
@@ -47,7 +47,7 @@ class Scenario:
 def scenarios(launches: int, **kinds: list[str]) -> list[Scenario]:
     """Each question put to both arms, in each launch; what is asked of ``held`` is put to an arm of its own."""
     return [
-        Scenario(kind, question, Slot(arm, number))
+        Scenario(kind, question, LaunchId(arm, number))
         for number in range(1, launches + 1)
         for kind, questions in kinds.items()
         for question in questions
@@ -56,9 +56,9 @@ def scenarios(launches: int, **kinds: list[str]) -> list[Scenario]:
 
 
 def price(items, sizes) -> Price:
-    slots = {item.slot for item in items}
+    launch_ids = {item.launch_id for item in items}
     each = {item.nodeid: sizes.rounds * ROUND_S for item in items}
-    return Price(len(slots), 0, each, dict.fromkeys(slots, START_S))
+    return Price(len(launch_ids), 0, each, dict.fromkeys(launch_ids, START_S))
 
 
 SIZES = Sizes(launches=3, rounds=5, looks=3)
@@ -81,7 +81,7 @@ def test_looks_are_given_up_before_launches_and_launches_before_rounds():
     ]
     cut = fitted(items, SIZES, 500.0, price)
     assert cut.left_out[:3] == ["2 of 3 looks", "2 of 3 launches of each arm", "2 of 5 rounds"]
-    assert {item.slot.launch for item in cut.items} == {1}
+    assert {item.launch_id.number for item in cut.items} == {1}
     assert (cut.sizes.looks, cut.sizes.launches, cut.sizes.rounds) == (1, 1, 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from suite.config import Sizes, Target
 from suite.session.outlook import Outlook
-from suite.session.plan import Slot
+from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.times import Expected, Times
 from suite.terminal import progress as module
@@ -118,26 +118,28 @@ def test_a_length_of_time(seconds, shown):
 
 
 def outlook() -> Outlook:
-    slots = [Slot("off", 1), Slot("on", 1)]
-    price = Price(2, 10, {f"{slot}": 120.0 for slot in slots}, dict.fromkeys(slots, 1200.0))
+    launch_ids = [LaunchId("off", 1), LaunchId("on", 1)]
+    price = Price(
+        2, 10, {f"{launch_id}": 120.0 for launch_id in launch_ids}, dict.fromkeys(launch_ids, 1200.0)
+    )
     return Outlook(price, Expected(Times(), Target(name="t", model="m", start_estimate_s=1170.0), Sizes()))
 
 
 def test_how_far_and_how_long_still():
     now = outlook()
-    now.launching(Slot("off", 1))
+    now.launching(LaunchId("off", 1))
     assert str(now) == "launch 1 of 2, 0 of 10 rounds done, about 24 min left"
     assert now.of_launch("off", 252.0) == "4:12 of about 19:30"
     now.round_played()
-    now.item_over(str(Slot("off", 1)))
+    now.item_over(str(LaunchId("off", 1)))
     assert str(now) == "launch 1 of 2, 1 of 10 rounds done, about 22 min left"
-    now.told_again(Slot("on", 1))
+    now.told_again(LaunchId("on", 1))
     assert str(now) == "launch 2 of 2, 1 of 10 rounds done, about 2 min left"
 
 
 def test_a_further_look_is_added():
     now = outlook()
-    more = Slot("on", 2)
+    more = LaunchId("on", 2)
     now.add(Price(1, 5, {"again": 6000.0}, {more: 1200.0}))
-    now.launching(Slot("off", 1))
+    now.launching(LaunchId("off", 1))
     assert str(now) == "launch 1 of 3, 0 of 15 rounds done, about 2 h 24 min left"

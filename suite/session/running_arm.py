@@ -14,8 +14,8 @@ from suite.load import Endpoint, Workload, cache, contexts
 from suite.servers import Server, ServerDied
 from suite.session.files import Files
 from suite.session.outcomes import BrokenPromise
-from suite.session.plan import Slot
-from suite.session.recording import Played
+from suite.session.plan import LaunchId
+from suite.session.recording import WorkloadResult
 from suite.session.steadiness import must_be_empty, must_be_idle
 from suite.session.witnesses import OnDisk
 from suite.sglang import server as server_probe
@@ -28,16 +28,16 @@ DEATH_SEEN_S = 2.0
 
 
 @dataclass(eq=False)
-class Served:
+class RunningArm:
     """One launch of one arm, up and ready."""
 
     target: Target
     arm: Arm
-    slot: Slot
+    launch_id: LaunchId
     server: Server
     number: int = 0
     """Which launch of the run this is, from 1."""
-    played: dict[str, Played] = field(default_factory=dict)
+    played: dict[str, WorkloadResult] = field(default_factory=dict)
     """What this launch has been asked and measured, so that no scenario asks it again."""
     contexts: dict[int, Workload] = field(default_factory=dict)
     """Long prompts by their tokens, as this server counts them."""

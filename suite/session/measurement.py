@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from suite import metrics
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
-from suite.session.recording import Played
+from suite.session.recording import WorkloadResult
 
 
-class Measured:
+class Measurement:
     """What one ``measure`` call found in this launch.
 
     ``silence`` says why a server of this release may not tell its acceptance; ``None`` where it would.
     """
 
-    def __init__(self, played: Played, silence: str | None = None) -> None:
+    def __init__(self, played: WorkloadResult, silence: str | None = None) -> None:
         self.played = played
         self._silence = silence
 
@@ -70,7 +70,7 @@ class Measured:
         }
 
 
-def require_answers(played: Played) -> None:
+def require_answers(played: WorkloadResult) -> None:
     """Some request of some round must have been answered wholly, or there is nothing to judge.
 
     Raises:
