@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from proofs.calibrate import histories, plan, table
-from proofs.calibrate.build_claims import build_claims, cells, parting_claims
-from proofs.calibrate.cells import BESIDE, NAMED
-from proofs.calibrate.claims import Results, gate_claims, history_claims, summary, upgrade_claims
+from proofs.calibrate import histories, plan, table, upgrade_claims
+from proofs.calibrate.build_claims import build_claims, cells
+from proofs.calibrate.cells import NAMED
+from proofs.calibrate.claims import Results, gate_claims, history_claims, summary
 from proofs.calibrate.histories import OtavaFigures
 from proofs.calibrate.measure import Figures, Task, measure
-from proofs.calibrate.noise import Noise
 from proofs.calibrate.trajectories import BuildFigures, Trajectories, measure_builds
-from proofs.calibrate.upgrades import PartingFigures, UpgradeFigures, measure_parting, measure_upgrade
 from suite.gate.history import has_change_points
 
 WORST = 10
@@ -44,15 +42,13 @@ def main(argv: list[str] | None = None) -> int:
         results = _measured(pool, plan.tasks(n, arguments.quick))
         if not arguments.quick:
             results |= _measured(pool, plan.again(_worst(results), 5 * n))
-        upgrades = _upgrades(pool, n, arguments.quick)
-        parting = _parting(pool, n, arguments.quick)
+        upgrade_lines = upgrade_claims.measured(pool, n, arguments.quick)
         builds = _builds(pool, max(n // 2, 5), arguments.quick)
     rows = {sd: histories.ours(sd, 40 if arguments.quick else 200) for sd in SESSION_SDS}
     claims = [
         *gate_claims(results, arguments.quick),
         *build_claims(builds, arguments.quick),
-        *upgrade_claims(upgrades, arguments.quick),
-        *parting_claims(parting, arguments.quick),
+        *upgrade_lines,
         *history_claims(rows),
     ]
     page = table.page(results, builds, claims, _otava(arguments.quick), n, time.monotonic() - start)
@@ -80,17 +76,6 @@ def _measured(
     return {name: done[name] for name in tasks}
 
 
-def _parting(pool: ProcessPoolExecutor, n: int, quick: bool) -> dict[str, PartingFigures]:
-    waiting = {
-        f"s_t {100 * spread:g} %{f', drift {100 * drift:g} %' if drift else ''}": pool.submit(
-            measure_parting, Noise(0.01, 0.005, 0, drift=drift), spread, 4, min(n, 1000)
-        )
-        for spread in ((0.06,) if quick else (0.03, 0.06, 0.10))
-        for drift in (0.0, 0.05)
-    }
-    return {name: future.result() for name, future in waiting.items()}
-
-
 def _builds(pool: ProcessPoolExecutor, n: int, quick: bool) -> dict[str, tuple[Trajectories, BuildFigures]]:
     planned = cells(n, quick)
     return {
@@ -107,28 +92,6 @@ def _worst(results: Results) -> list[Task]:
         if name.startswith("grid") and t.launches >= 3
     ]
     return [results[name][0] for _, name in sorted(alarms, reverse=True)[:WORST]]
-
-
-def _upgrades(pool: ProcessPoolExecutor, n: int, quick: bool) -> dict[str, UpgradeFigures]:
-    a, ar1 = NAMED["A"], BESIDE["A, autocorrelated rounds"]
-    jobs: dict[str, tuple[Noise, int, tuple[int, ...]]] = {
-        "4+4 quiet": (a, 4, ()),
-        "4+4 quiet, drift 5 %": (Noise(0.01, 0.005, 0, drift=0.05), 4, ()),
-        "4+4 AR(1)": (ar1, 4, ()),
-        "6+6 launch 1 %": (Noise(0.01, 0.01, 0), 6, ()),
-        "looks, launch 1 %": (Noise(0.01, 0.01, 0), 6, (2, 4, 6)),
-    }
-    for cv in (0.003, 0.025) if quick else (0.003, 0.01, 0.025):
-        for launch in (0.0, 0.01) if quick else (0.0, 0.005, 0.01):
-            for rounds in ("normal", "t3", "ar1"):
-                for drift in (0.0, 0.05):
-                    noise = Noise(cv, launch, 0.0, rounds, drift=drift)
-                    jobs[f"4+4 {noise.name}"] = (noise, 4, ())
-    waiting = {
-        k: pool.submit(measure_upgrade, noise, pairs, n, looks=looks)
-        for k, (noise, pairs, looks) in jobs.items()
-    }
-    return {k: future.result() for k, future in waiting.items()}
 
 
 def _otava(quick: bool) -> dict[str, OtavaFigures] | str:

@@ -10,7 +10,6 @@ from proofs.calibrate.claims import Claim
 from proofs.calibrate.noise import Noise
 from proofs.calibrate.plan import quiet
 from proofs.calibrate.trajectories import BuildFigures, Trajectories
-from proofs.calibrate.upgrades import PartingFigures
 
 Measured = Mapping[str, tuple[Trajectories, BuildFigures]]
 
@@ -145,34 +144,6 @@ def build_claims(measured: Measured, quick: bool) -> list[Claim]:
         lines.at_least("printed SDC of steps found, one session", lambda f: f.sdc_found["steps"], 85 - wide),
     ]
     return claims
-
-
-def parting_claims(measured: Mapping[str, PartingFigures], quick: bool) -> list[Claim]:
-    """Lines about two interleaved builds whose answers part."""
-    slack, wide = (1.5, 5.0) if quick else (0.0, 0.0)
-
-    def worst(
-        text: str, value: Callable[[PartingFigures], float], bound: float, *, low: bool, of: str = ""
-    ) -> Claim:
-        found = sorted((value(f), name) for name, f in measured.items() if of in name)
-        figure, name = found[0] if low else found[-1]
-        sign, held = (">=", figure >= bound) if low else ("<=", figure <= bound)
-        return Claim(f"upgrade, answers part, {text}: {sign} {bound:g} %", f"{figure:.1f} % ({name})", held)
-
-    return [
-        worst("4+4, no change: no-go (1 % meant)", lambda f: f.no_go, 1.5 + slack, low=False),
-        worst("4+4, s_t 6 %: go", lambda f: f.go, 95 - wide, low=True, of="s_t 6 %"),
-        worst(
-            "4+4, s_t 6 %: acceptance 5 % lower found",
-            lambda f: f.less_found,
-            99 - wide,
-            low=True,
-            of="s_t 6 %",
-        ),
-        worst("4+4: steps 3 % longer found", lambda f: f.longer_found, 95 - wide, low=True),
-        worst("95 % intervals of acceptance that hold the truth", lambda f: f.held, 93 - wide, low=True),
-        worst("and not more often", lambda f: f.held, 97 + wide, low=False),
-    ]
 
 
 def _held(what: str, figures: BuildFigures) -> float:

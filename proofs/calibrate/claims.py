@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from proofs.calibrate.histories import HistoryFigures
 from proofs.calibrate.measure import Figures, Task
-from proofs.calibrate.upgrades import UpgradeFigures
 
 Results = Mapping[str, tuple[Task, Mapping[str, Figures]]]
 
@@ -204,37 +203,6 @@ def _other_shapes(results: Results, slack: float) -> list[Claim]:
         at_least("the suite's own metrics, A, five sessions: 5 % found", suite, _found(0.05), 90 - 3 * slack)
     )
     return claims
-
-
-def upgrade_claims(results: Mapping[str, UpgradeFigures], quick: bool) -> list[Claim]:
-    """Lines about two builds in one interleaved session."""
-    slack, wide = (1.5, 5.0) if quick else (0.0, 0.0)
-
-    def line(
-        text: str, prefix: str, value: Callable[[UpgradeFigures], float], bound: float, *, low: bool
-    ) -> Claim:
-        found = {k: value(v) for k, v in results.items() if k.startswith(prefix)}
-        name = (min if low else max)(found, key=lambda k: found[k])
-        held = found[name] >= bound if low else found[name] <= bound
-        word, sign = ("lowest", ">=") if low else ("highest", "<=")
-        return Claim(f"upgrade, {text}: {sign} {bound:g} %", f"{word} {found[name]:.1f} % ({name})", held)
-
-    return [
-        line("4+4 launches, no change: no-go (1 % meant)", "4+4", lambda f: f.no_go, 1.5 + slack, low=False),
-        line("4+4, CV <= 1, launch <= 0.5: go", "4+4 quiet", lambda f: f.go, 95 - wide, low=True),
-        line(
-            "4+4, CV <= 1, launch <= 0.5: 3 % found",
-            "4+4 quiet",
-            lambda f: f.found[0.03],
-            95 - wide,
-            low=True,
-        ),
-        line("4+4, autocorrelated: go", "4+4 AR(1)", lambda f: f.go, 95 - wide, low=True),
-        line("4+4, autocorrelated: 3 % found", "4+4 AR(1)", lambda f: f.found[0.03], 85 - wide, low=True),
-        line("looks to 6+6, launch 1 %: go", "looks", lambda f: f.go, 95 - wide, low=True),
-        line("6+6, launch 1 %: 3 % found", "6+6", lambda f: f.found[0.03], 85 - wide, low=True),
-        line("printed SDC found", "4+4", lambda f: f.sdc_found, 85 - wide, low=True),
-    ]
 
 
 def history_claims(results: Mapping[float, HistoryFigures]) -> list[Claim]:

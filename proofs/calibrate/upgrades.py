@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proofs.calibrate.noise import Campaigns, Noise, _rounds, derive, even_layout
 from proofs.calibrate.trajectories import GATE, Drawn, Trajectories, draw_pairs
+from suite.bisect.search import Word
+from suite.gate.layout import Layout
+from suite.gate.paired import NO_ACCEPTANCE, Acceptance
 from suite.gate.shrink import Array, t_quantile, trimmed_mean
 from suite.gate.upgrade import LOOK_SHARES, Comparison, compare_builds, order
+
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -36,87 +42,156 @@ class PartingFigures:
     held: float
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What a session that looks after so many pairs, and stops as soon as all is decided, says of each column (N, G).
+
+    pairs: that were spent, (N,); change and half of its 95 % interval: at the look that decided, or the last.
+    """
+
+    no_go: Flags
+    better: Flags
+    go: Flags
+    pairs: Array
+    change: Array
+    half: Array
+
+    def word(self, n: int, g: int) -> Word:
+        """As the gate says it, of one column of one run."""
+        if self.no_go[n, g]:
+            return "no-go"
+        if self.better[n, g]:
+            return "better"
+        return "go" if self.go[n, g] else "inconclusive"
+
+
 def measure_upgrade(
-    noise: Noise, pairs: int, n: int, *, effects: tuple[float, ...] = (0.03,), looks: tuple[int, ...] = ()
+    noise: Noise,
+    pairs: int,
+    n: int,
+    *,
+    effects: tuple[float, ...] = (0.03,),
+    looks: tuple[int, ...] = (),
+    stream: int = 0,
 ) -> UpgradeFigures:
-    """Judge `n` sessions of `pairs` launches a build; with `looks` (2, 4, 6) stop as soon as all is decided."""
-    rng = np.random.default_rng(zlib.crc32(f"{noise} {pairs} {looks}".encode()))
+    """Judge `n` sessions of `pairs` launches a build; with `looks` (2, 4, 6) stop as soon as all is decided.
+
+    Sessions with and without drift are drawn from the same random numbers, so that drift is all they differ by.
+    """
+    steady = replace(noise, drift=0.0, random_drift=False)
+    rng = np.random.default_rng(zlib.crc32(f"{steady} {pairs} {looks} {stream}".encode()))
     layout = even_layout()
     builds = order(pairs)
-    values = _launches(noise, n, len(builds), len(layout.columns), rng)
+    values = session_of(noise, n, builds, layout, rng)
     candidate = np.array([b == "C" for b in builds], dtype=float)
     picked = np.zeros((n, len(layout.columns)))
     picked[np.arange(n), np.arange(n) % len(layout.columns)] = 1.0
 
-    def judged(effect: Array | float) -> tuple[Array, Array, Array]:
+    def judged(effect: Array | float) -> Looked:
         changed = values + candidate[:, None] * (np.asarray(effect) * picked)[:, None, :]
-        return _looked(changed, builds, looks or (pairs,))
+        return looked(changed, builds, layout, looks or (pairs,))
 
-    no_go, go, spent = judged(0.0)
-    found = {e: 100 * float(judged(e)[0][picked > 0].mean()) for e in effects}
+    none = judged(0.0)
+    found = {e: 100 * float(judged(e).no_go[picked > 0].mean()) for e in effects}
     printed = compare_builds(values, builds, layout).sdc[picked > 0][:, None]
-    sdc_found = 100 * float(judged(printed)[0][picked > 0].mean()) if not looks else float("nan")
+    sdc_found = 100 * float(judged(printed).no_go[picked > 0].mean()) if not looks else float("nan")
     return UpgradeFigures(
-        100 * float(no_go.any(axis=1).mean()),
-        100 * float(go.all(axis=1).mean()),
+        100 * float(none.no_go.any(axis=1).mean()),
+        100 * float((none.go | none.better).all(axis=1).mean()),
         found,
         sdc_found,
-        float(spent.mean()),
+        float(none.pairs.mean()),
     )
 
 
-def _looked(values: Array, builds: str, looks: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    layout = even_layout()
+def looked(
+    values: Array,
+    builds: str,
+    layout: Layout,
+    looks: tuple[int, ...],
+    acceptance: Acceptance = NO_ACCEPTANCE,
+) -> Looked:
+    """Judge the first launches of a session, then more of them, until all is decided or the looks are spent."""
     shares = LOOK_SHARES if len(looks) == len(LOOK_SHARES) else (1.0,)
-    shape = (len(values), values.shape[2])
-    no_go, go = (np.zeros(shape, dtype=bool) for _ in range(2))
-    open_ = np.ones(shape, dtype=bool)
-    spent = np.zeros(len(values))
+    n, _, columns = values.shape
+    no_go, better, go = (np.zeros((n, columns), dtype=bool) for _ in range(3))
+    change, half = (np.zeros((n, columns)) for _ in range(2))
+    open_ = np.ones((n, columns), dtype=bool)
+    spent = np.zeros(n)
     for pairs, share in zip(looks, shares, strict=True):
         running = np.asarray(open_.any(axis=1))
         spent = np.where(running, pairs, spent)
-        part = compare_builds(values[:, : 2 * pairs], builds[: 2 * pairs], layout, share=share)
-        no_go |= open_ & running[:, None] & part.no_go
-        go |= open_ & running[:, None] & (part.go | part.better)
-        open_ &= ~(no_go | go)
-    return no_go, go, spent
+        part = compare_builds(
+            values[:, : 2 * pairs],
+            builds[: 2 * pairs],
+            layout,
+            share=share,
+            acceptance=acceptance.first(pairs),
+        )
+        now = open_ & running[:, None]
+        change = np.where(now, part.change + part.accepted, change)
+        half = np.where(now, t_quantile(0.975, part.df) * np.hypot(part.se, part.accepted_se), half)
+        no_go |= now & part.no_go
+        better |= now & part.better
+        go |= now & part.go
+        open_ &= ~(no_go | better | go)
+    return Looked(no_go, better, go, spent, change, half)
 
 
-def measure_parting(noise: Noise, spread: float, pairs: int, n: int, *, prompts: int = 256) -> PartingFigures:
-    """The same with acceptance: another build as good as the reference, whose answers part (SD `spread` of a prompt's)."""
-    rng = np.random.default_rng(zlib.crc32(f"parting {noise} {spread} {pairs}".encode()))
+def measure_parting(cell: Trajectories, pairs: int, n: int, *, looks: tuple[int, ...] = ()) -> PartingFigures:
+    """The same with acceptance: another build as good as the reference, whose answers part as the cell says."""
+    steady = replace(cell, noise=replace(cell.noise, drift=0.0))
+    rng = np.random.default_rng(zlib.crc32(f"parting {steady} {pairs} {looks}".encode()))
     builds = order(pairs)
-    values = _launches(noise, n, len(builds), len(GATE.columns), rng)
-    values = derive(values[..., None], GATE, rng)[..., 0]
-    cell = Trajectories(noise, spread, sessions=1, launches=pairs, prompts=prompts)
+    values = session_of(cell.noise, n, builds, GATE, rng)
     drawn = Drawn(GATE, Campaigns(values[:, :1, None, :, None], values[..., None]), draw_pairs(cell, n, rng))
     candidate = np.array([b == "C" for b in builds], dtype=float)
 
-    def judged(of: Drawn, slower: float = 0.0) -> Comparison:
+    def changed(of: Drawn, slower: float) -> Array:
         steps = slower * np.isin(np.arange(len(GATE.columns)), of.steps)
-        changed = values + candidate[:, None] * steps
-        return compare_builds(changed, builds, GATE, acceptance=of.rests_on)
+        return np.asarray(values + candidate[:, None] * steps)
+
+    def judged(of: Drawn, slower: float = 0.0) -> Comparison | Looked:
+        if looks:
+            return looked(changed(of, slower), builds, GATE, looks, of.rests_on)
+        return compare_builds(changed(of, slower), builds, GATE, acceptance=of.rests_on)
 
     none = judged(drawn)
-    added_se = np.hypot(none.se, none.accepted_se)
-    held = (
-        np.abs(none.change + none.accepted)[:, drawn.acceptance]
-        <= (t_quantile(0.975, none.df) * added_se)[:, drawn.acceptance]
-    )
     less = judged(drawn.less_accepted(-float(np.log1p(-0.05))))
     longer = judged(drawn, float(np.log1p(0.03)))
     return PartingFigures(
         100 * float(none.no_go.any(axis=1).mean()),
-        100 * float(none.go.all(axis=1).mean()),
+        100 * float((none.go | none.better).all(axis=1).mean()),
         100 * float(less.no_go[:, drawn.acceptance[0]].mean()),
         100 * float(longer.no_go[:, drawn.steps].any(axis=1).mean()),
-        100 * float(held.mean()),
+        100 * float(_held(none)[:, drawn.acceptance].mean()),
     )
 
 
-def _launches(noise: Noise, n: int, launches: int, metrics: int, rng: np.random.Generator) -> Array:
-    level = noise.launch * rng.standard_normal((n, launches, metrics))
+def _held(none: Comparison | Looked) -> Flags:
+    """Whether the 95 % interval of each column holds the truth, 0."""
+    if isinstance(none, Looked):
+        return np.asarray(np.abs(none.change) <= none.half)
+    half = t_quantile(0.975, none.df) * np.hypot(none.se, none.accepted_se)
+    return np.asarray(np.abs(none.change + none.accepted) <= half)
+
+
+def session_of(noise: Noise, n: int, builds: str, layout: Layout, rng: np.random.Generator) -> Array:
+    """Signed logs (N, K, G) of the launch values of `n` interleaved sessions, both builds alike.
+
+    What differs from session to session is common to both builds and drops out, so it is left out.
+    """
+    launches, metrics = len(builds), len(layout.columns)
+    slopes = np.random.default_rng(rng.integers(2**32)).uniform(-1, 1, (n, 1, 1))
+    scale = np.array(noise.scales or (1.0,) * metrics)
+    launch = rng.standard_normal((n, launches, metrics)) * np.sqrt(1 - noise.launch_shared)
+    if noise.launch_shared:
+        arms = rng.standard_normal((n, launches, len(layout.arms)))
+        launch = launch + arms[..., layout.arm] * np.sqrt(noise.launch_shared)
+    level = noise.launch * scale * launch
+    level = level[..., None] + noise.cv * scale[:, None] * _rounds(noise, (*level.shape, 5), rng)
     if noise.drift:
-        slope = rng.uniform(-1, 1, (n, 1, 1)) if noise.random_drift else 1.0
-        level = level + noise.drift * slope * (np.arange(launches) / (launches - 1))[:, None]
-    return trimmed_mean(level[..., None] + noise.cv * _rounds(noise, (*level.shape, 5), rng))
+        slope = slopes if noise.random_drift else 1.0
+        over = (np.arange(launches) / (launches - 1))[:, None]
+        level = level + (noise.drift * slope * over)[..., None]
+    return trimmed_mean(derive(np.asarray(level), layout, rng))

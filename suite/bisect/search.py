@@ -1,0 +1,161 @@
+"""The search for the build that brought a loss: what to ask next follows from what was answered, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Word: TypeAlias = Literal["go", "better", "no-go", "inconclusive", "invalid", "cannot start"]
+
+PATIENCE = 3
+"""Sessions that may be spent on one pair of builds before it counts as one that cannot be told apart."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One session of two builds, by their places in the row: what the gate said of `candidate` against `reference`.
+
+    loss with its 95 % interval: of the value that is followed, relative, + = worse; None where nothing was measured.
+    where: the run's folder; why: a sentence of the gate's, or why the build could not start.
+    """
+
+    reference: int
+    candidate: int
+    word: Word
+    loss: float | None = None
+    loss_low: float | None = None
+    loss_high: float | None = None
+    why: str = ""
+    where: str = ""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A session to measure next. attempt: how often the same pair was measured before."""
+
+    reference: int
+    candidate: int
+    attempt: int = 0
+
+
+Ending: TypeAlias = Literal["found", "range", "no loss", "undecided", "cannot start", "contradiction"]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a search ended: the loss came with one of the builds `first` to `last` (places in the row).
+
+    found: with exactly one, `first == last`; range: builds between could not be started or told apart; no loss: the
+    bad end is as fast as the good one; undecided: the ends could not be told apart; cannot start: an end does not;
+    contradiction: the build that was found and the one before it are alike, so a session before misled.
+    """
+
+    ending: Ending
+    first: int | None = None
+    last: int | None = None
+
+
+def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> Ask | Outcome:
+    """What to measure next of a row of `builds`, good end first, or how the search ended.
+
+    The ends are measured first. Then the middle of what is open is judged against the good end: a no-go is bad, a go
+    whose interval excludes the loss of the ends is good, anything else is measured again, and after `patience`
+    sessions passed over. What was found is confirmed against the build before it.
+    Raises ValueError for fewer than two builds.
+    """
+    if builds < 2:
+        raise ValueError("a search needs two builds: one that is good and one that is bad")
+    told = _Told(steps, patience)
+    end = told.of(0, builds - 1)
+    if isinstance(end, Ask):
+        return end
+    if end.word != "no-go":
+        return Outcome(_of_the_ends(end))
+    good, bad, passed = 0, builds - 1, set[int]()
+    while True:
+        between = [place for place in range(good + 1, bad) if place not in passed]
+        if not between:
+            break
+        middle = min(between, key=lambda place: (abs(2 * place - good - bad), place))
+        step = told.of(0, middle, whole=end)
+        if isinstance(step, Ask):
+            return step
+        if step.word == "no-go":
+            bad = middle
+        elif is_good(step, end):
+            good = middle
+        else:
+            passed.add(middle)
+    if bad - good > 1:
+        return Outcome("range", good + 1, bad)
+    return _confirmed(told, good, bad)
+
+
+def _of_the_ends(end: Step) -> Ending:
+    if end.word == "cannot start":
+        return "cannot start"
+    return "no loss" if end.word in ("go", "better") else "undecided"
+
+
+def _confirmed(told: _Told, good: int, bad: int) -> Ask | Outcome:
+    """The build that was found, against the one before it: it must have lost by itself."""
+    step = told.of(good, bad)
+    if isinstance(step, Ask):
+        return step
+    if step.word in ("go", "better"):
+        return Outcome("contradiction", good, bad)
+    return Outcome("found", bad, bad)
+
+
+def is_good(step: Step, whole: Step) -> bool:
+    """Is the build without the loss that the ends showed? A go that could still hold all of it does not tell."""
+    if step.word not in ("go", "better"):
+        return False
+    if step.loss_high is None or whole.loss_low is None:
+        return True
+    return step.loss_high < max(whole.loss_low, (whole.loss or 0.0) / 2)
+
+
+class _Told:
+    """What has been answered of each pair, and whether it is enough."""
+
+    def __init__(self, steps: Iterable[Step], patience: int) -> None:
+        self._steps = list(steps)
+        self._patience = patience
+
+    def of(self, reference: int, candidate: int, *, whole: Step | None = None) -> Ask | Step:
+        """The last word on the pair, or the session that is missing.
+
+        `whole`: the ends; given, a go counts only where it excludes their loss.
+        """
+        there = [s for s in self._steps if (s.reference, s.candidate) == (reference, candidate)]
+        if there and (_settled(there[-1], whole) or len(there) >= self._patience):
+            return there[-1]
+        return Ask(reference, candidate, len(there))
+
+
+def _settled(step: Step, whole: Step | None) -> bool:
+    if step.word in ("no-go", "cannot start"):
+        return True
+    if step.word not in ("go", "better"):
+        return False
+    return whole is None or is_good(step, whole)
+
+
+Judge: TypeAlias = Callable[[Ask], Step]
+"""Measures the session that is asked for."""
+
+
+def search(
+    builds: int,
+    judge: Judge,
+    steps: Sequence[Step] = (),
+    *,
+    patience: int = PATIENCE,
+    after: Callable[[Step], None] = lambda step: None,
+) -> tuple[Outcome, list[Step]]:
+    """Ask until the search has ended; `steps` were answered before, `after` is told each new one."""
+    done = list(steps)
+    while isinstance(next_ := following(builds, done, patience), Ask):
+        done.append(judge(next_))
+        after(done[-1])
+    return next_, done
