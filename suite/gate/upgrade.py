@@ -22,6 +22,9 @@ ALPHA = 0.01
 LOOK_SHARES = (0.2, 0.3, 0.5)
 """For looks at 2+2, 4+4 and 6+6 launches; a single look spends all."""
 CAP = 12.0
+OWN_SHARE = 2.0
+"""What metrics teach one another of their variance weighs at most so many times what each knows of its own: at 2+2
+launches, one degree of freedom, a metric four times as noisy as the others was else called worse in 9 % of runs."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,10 @@ def compare_builds(
 def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
     parts = np.where(layout.ratio, 2.0, 1.0)  # a ratio has the noise of two arms
     variance = variance / parts
+    most = min(CAP, OWN_SHARE * float(df.max()))
     for family in layout.families():
         speak = family & layout.teaches
-        cap = CAP * float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
+        cap = most * float(np.clip((speak.sum() - 1.5) / 8.5, 0.0, 1.0))
         variance, df = squeeze(
             variance, df, cap=cap, fit=speak & (variance > FLOOR**2), use=family & (variance > 0)
         )

@@ -6,7 +6,7 @@ import re
 
 _BRACKETS = {"<": ">", "(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_BRACKETS.values())
-_MARK = re.compile(r"(?:[_.]?(?:0x)?[0-9a-f]{8,}|(?:_\d+[a-z]*)+|(?:\d+[dce])+)$")
+_MARK = re.compile(r"(?:[_.]?(?:0x)?[0-9a-f]{8,}|(?:_(?:\d+[a-z]*)+)+)$")
 """Hashes of builds, numbers of variants and specialisations (`0d1d2de`) at the end of a name."""
 _ANONYMOUS = "(anonymous namespace)::"
 STEM_CHARS = 80

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proofs.calibrate import claims
+from proofs.calibrate import bisecting, claims
 from proofs.calibrate.build_claims import cells
-from proofs.calibrate.cells import NAMED, grid
+from proofs.calibrate.cells import NAMED, UNEQUAL, grid
 from proofs.calibrate.measure import Figures, Task, measure
 from proofs.calibrate.noise import Campaigns, Noise, even_layout, simulate, suite_layout
 from proofs.calibrate.rules import PEERS
@@ -103,6 +103,31 @@ def test_an_upgrade_is_called() -> None:
     assert figures.found[0.03] >= 90
 
 
+def test_few_launches_do_not_make_a_noisy_metric_as_sure_as_its_neighbours() -> None:
+    """Three of ten metrics four times as noisy, first look at 2+2: with a prior of 12 degrees of freedom 6 % were no-go."""
+    unequal = Noise(0.01, 0.005, 0.0, scales=UNEQUAL.scales)
+    assert measure_upgrade(unequal, 6, 600, looks=(2, 4, 6)).no_go <= 2.5
+
+
+def test_a_drift_of_the_machine_changes_no_answer() -> None:
+    steady, drifting = (measure_upgrade(Noise(0.01, 0.005, 0.0, drift=d), 4, 200) for d in (0.0, 0.05))
+    assert abs(steady.go - drifting.go) <= 0.5
+    assert abs(steady.found[0.03] - drifting.found[0.03]) <= 0.5
+
+
+def test_a_search_names_the_build_that_lost() -> None:
+    fourth = next(row for row in bisecting.rows(20) if row.name.endswith("A"))
+    figures = bisecting.measure_row(fourth)
+    assert figures.right >= 90
+    assert figures.wrong == 0
+
+
+def test_a_search_whose_culprit_cannot_start_names_it_with_its_neighbour() -> None:
+    row = next(row for row in bisecting.rows(10) if row.name == "the same, the fourth cannot start")
+    assert list(row.culprits) == [3, 4]
+    assert bisecting.measure_row(row).right >= 80
+
+
 def test_a_figure_beyond_its_bound_does_not_hold() -> None:
     found = {"cell": Figures(false_alarm=1.6)}
     assert not claims.at_most("alarms", found, lambda f: f.false_alarm, 1.5).held
@@ -141,7 +166,7 @@ def test_builds_that_are_as_good_as_each_other_are_told_so() -> None:
 
 
 def test_two_interleaved_builds_whose_answers_part() -> None:
-    figures = measure_parting(NAMED["A"], 0.06, 4, 150)
+    figures = measure_parting(Trajectories(NAMED["A"], sessions=1, launches=4), 4, 150)
     assert figures.no_go <= 2
     assert figures.go >= 88
     assert figures.less_found >= 97
