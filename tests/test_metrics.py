@@ -328,3 +328,10 @@ def _sent(gaps: list[float]) -> RequestRecord:
 def test_a_stream_that_comes_in_bursts_is_buffered(gaps: list[float], buffered: bool) -> None:
     names = [reason.name for reason in metrics.validity(round_of(_sent(gaps), _sent(gaps)))]
     assert ("buffering" in names) is buffered
+
+
+@pytest.mark.parametrize(("lag_s", "buffered"), [(0.001, True), (0.039, True), (0.041, False)])
+def test_bursts_say_nothing_where_the_machine_itself_is_as_late(lag_s: float, buffered: bool) -> None:
+    burst = _sent([0.0, 0.0, 0.0, 0.04] * 10)
+    found = metrics.validity(round_of(burst, burst, client=ClientHealth(0, lag_s, 0, 0, 0, 0)))
+    assert ("buffering" in [reason.name for reason in found]) is buffered
