@@ -13,6 +13,7 @@ from suite.cli import gate as cli_gate
 from suite.cli import grid as cli_grid
 from suite.cli import known_good as cli_known_good
 from suite.cli import load as cli_load
+from suite.cli import merge as cli_merge
 from suite.cli import probe as cli_probe
 from suite.cli import rehearse as cli_rehearse
 from suite.config import ConfigError
@@ -37,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     cli_compare.add_parser(commands)
     cli_grid.add_parser(commands)
     cli_known_good.add_parser(commands)
+    cli_merge.add_parser(commands)
     cli_probe.add_parsers(commands)
     cli_rehearse.add_parser(commands)
     return whole

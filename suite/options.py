@@ -82,6 +82,18 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
     add(
+        "--format",
+        metavar="NAME",
+        choices=("github", "gitlab", "json"),
+        help="with --plan: its shards, as a matrix of CI jobs on standard output (github, gitlab, json)",
+    )
+    add("--shards", metavar="N", type=_whole, help="with --format: so many (default: as many as save time)")
+    add(
+        "--shard",
+        metavar="I/N",
+        help="measure one of N parts of the plan; `python -m suite merge` joins them",
+    )
+    add(
         "--aa",
         action="store_true",
         help="A/A test: print the noise floor and the budget's minimum detectable effects",

@@ -117,13 +117,14 @@ def run_judge(arguments: argparse.Namespace) -> int:
     judgement = judge(session, found, rules_of(arguments.suite_config, target))
     for note in stored.notes:
         print(f"note: {note}")
-    _print_judgement(judgement)
+    print_judgement(judgement)
     if arguments.save:
         save_run(stored.folder, session, judgement)
     return judgement.status
 
 
-def _print_judgement(judgement: Judgement) -> None:
+def print_judgement(judgement: Judgement) -> None:
+    """The sentence, every verdict with its reason where it is not good, and notes."""
     print(judgement.sentence)
     for verdict in sorted(judgement.verdicts.values(), key=lambda v: (v.question, v.arm, v.metric)):
         print(f"{verdict.word:<12} {verdict.question}, {verdict.arm}: {verdict.headline}")

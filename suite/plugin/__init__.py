@@ -7,6 +7,7 @@ import os
 import pytest
 
 from suite import redact
+from suite.cluster.options import TalkToStderr
 from suite.options import add_options
 from suite.plugin.collecting import Collecting
 from suite.plugin.ending import Ending, OthersReports
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
         parts.resume(resumed)
     config.stash[parts_key] = parts
     redact.learn_from(os.environ)
+    if config.getoption("--format"):
+        config.pluginmanager.register(TalkToStderr(), "sglang-perf-gate-stderr")
     for name, hooks in (
         ("collecting", Collecting(parts)),
         ("steps", Steps(parts)),

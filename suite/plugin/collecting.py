@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from suite.cluster.options import shard_wanted
+from suite.cluster.shards import part_of
 from suite.config import ConfigError
 from suite.gate import GateError
 from suite.plugin.parts import Parts
@@ -30,6 +32,7 @@ class Collecting:
             if (begun := parts.resumption and parts.resumption.begun) and begun.left_out:
                 parts.settings.cut_as(begun.plan)
             _ = parts.settings
+            shard_wanted(parts.config)
             _ = parts.stored  # the gate's settings are checked before anything is launched
         except (ConfigError, GateError) as error:
             raise pytest.UsageError(*clean(str(error)).splitlines()) from None
@@ -53,6 +56,8 @@ class Collecting:
         self._arrange(kept)
         if parts.resumption is not None:
             self._must_be_the_same_run()
+        else:
+            self._take_part(kept)
         if parts.settings.minutes is not None:
             self._fit(kept)
         items[:] = parts.arranged.items
@@ -60,6 +65,17 @@ class Collecting:
     def _arrange(self, items: Sequence[pytest.Item]) -> None:
         parts = self._parts
         parts.arranged = arrange(items, parts.settings.target, parts.settings.sizes, self._decide)
+
+    def _take_part(self, kept: Sequence[pytest.Item]) -> None:
+        """Keep the items of ``--shard``, where it is given; a run that is taken up again has no others."""
+        parts = self._parts
+        try:
+            if (wanted := shard_wanted(parts.config)) is not None:
+                chosen = parts.settings
+                parts.shard, own = part_of(wanted, parts.arranged, kept, chosen.target, chosen.sizes)
+                self._arrange(own)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
 
     def _fit(self, kept: list[pytest.Item]) -> None:
         """Cut the plan until it fits into ``--minutes``; a run that is taken up again keeps its plan."""

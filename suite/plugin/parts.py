@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from suite.cluster.shards import with_build
 from suite.config import ConfigError
 from suite.gate import GateError, Session
 from suite.questions.memory import Memory
 from suite.servers import ServerDied, SupervisorLost, end_all_at_once
 from suite.session.collection import Arranged, asked_of, ratios_of
-from suite.session.entries import FORMAT, VERSION, Begun, Entry, Resumed
+from suite.session.entries import FORMAT, VERSION, Begun, Entry, Resumed, Shard
 from suite.session.files import Files
 from suite.session.judging import Judge
 from suite.session.minutes import Deadline
@@ -53,6 +54,8 @@ class Parts:
         self.deadline: Deadline | None = None
         self.left_out: list[str] = []
         """What ``--minutes`` left no time for, by name."""
+        self.shard: Shard | None = None
+        """Which part of the plan this run measures, where it is not the whole."""
         self.begun: Run | None = None
         """The run, once something was launched or is about to be."""
         self.signals = Signals(end_all_at_once, self.progress.last_words)
@@ -88,6 +91,7 @@ class Parts:
                 self.progress,
                 again=self.resumption.folder if self.resumption else None,
                 on_full=self.signals.stop,
+                part=f"-shard{self.shard.number}of{self.shard.of}" if self.shard else "",
             )
             self.begun.note(self._first_entry(self.begun))
         return self.begun
@@ -97,6 +101,9 @@ class Parts:
         if self.resumption is not None:
             return Resumed(time.time(), socket.gethostname())
         arms = list(dict.fromkeys(launch_id.arm for launch_id in self.arranged.launch_ids))
+        shard = with_build(self.shard, run.build) if self.shard is not None else None
+        if shard is not None:
+            arms = [arm for its in shard.arms for arm in its if arm in run.target.arms]
         return Begun(
             format=FORMAT,
             version=VERSION,
@@ -111,6 +118,7 @@ class Parts:
             left_out=self.left_out,
             asked=asked_of(self.arranged.verdicts),
             ratios=ratios_of(self.arranged.verdicts),
+            shard=shard,
         )
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import pytest
 
+from suite.cluster.options import show_plan
 from suite.gate import Judgement, Outcome, WriteFailed
 from suite.gate.status import INFRASTRUCTURE
 from suite.plugin.parts import Parts
@@ -34,6 +35,9 @@ class Steps:
         parts = self._parts
         if not parts.arranged.items or session.testsfailed or parts.config.option.collectonly:
             return None  # nothing of ours, or something that pytest's own loop has a word for
+        if parts.config.getoption("--format"):
+            show_plan(parts.config, parts.settings, parts.arranged, parts.expected)
+            return True
         if parts.config.getoption("--plan"):
             parts.progress.print(planned.of_plan(parts.settings, parts.arranged, parts.expected))
             return True

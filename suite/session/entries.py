@@ -15,13 +15,54 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="what", 
     """A line of the journal; ``what`` names its kind. Times ``at`` are Unix seconds."""
 
 
+class Planned(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An item of a plan: its id in pytest, what it asks, the marker it goes by, and the launch it is put to."""
+
+    item: str
+    question: str
+    kind: str
+    arm: str
+    number: int
+
+
+class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which part of a plan a run measures, and the whole plan, by which the parts know each other and what is missing.
+
+    number: counted from 1 of ``len(arms)``; arms: those of every shard; items: of the whole plan, in its order; asked,
+    ratios: likewise, as in :class:`Begun`; build, lock, place: what is installed where this part is measured, as far as
+    it is seen before anything is launched, its pins, and where it is run from.
+    """
+
+    number: int
+    arms: list[list[str]]
+    items: list[Planned] = []
+    asked: list[Asked] = []
+    ratios: dict[str, str] = {}
+    build: Facts = {}
+    lock: list[str] = []
+    place: dict[str, str] = {}
+
+    @property
+    def of(self) -> int:
+        """How many shards there are."""
+        return len(self.arms)
+
+    def __str__(self) -> str:
+        return f"shard {self.number}/{self.of}"
+
+    def of_arm(self, arm: str) -> int:
+        """The number of the shard that an arm is in."""
+        return next(number for number, arms in enumerate(self.arms, 1) if arm in arms)
+
+
 class Begun(_Entry, frozen=True, omit_defaults=True):
     """The plan, before anything is launched.
 
     options: the command line's, by which the run can be taken up again; arms: what each is (flags and
     variables, secrets hidden); items: ids in the order in which they were to be run; left_out: items that
     ``--minutes`` left no time for; host: the machine that measures. asked: the series to be judged; ratios: of those
-    that are ratios of two arms, by question the metric that is divided.
+    that are ratios of two arms, by question the metric that is divided. shard: where this is a part of a plan that
+    several hosts measure; the arms are then those of the whole plan.
     """
 
     format: str
@@ -37,6 +78,7 @@ class Begun(_Entry, frozen=True, omit_defaults=True):
     left_out: list[str] = []
     asked: list[Asked] = []
     ratios: dict[str, str] = {}
+    shard: Shard | None = None
 
 
 class Resumed(_Entry, frozen=True, omit_defaults=True):

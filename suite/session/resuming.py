@@ -33,6 +33,7 @@ OPTIONS = {
     "record_baseline": "--record-baseline",
     "require_baseline": "--require-baseline",
     "accept_regression": "--accept-regression",
+    "shard": "--shard",
 }
 """What decides about a run's plan, and so is kept with it: names in pytest's configuration, and as they are typed."""
 

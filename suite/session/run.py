@@ -47,6 +47,7 @@ class Run:
         results: the directory under which this run gets one of its own.
         again: the directory of an earlier run that is taken up again, instead of a new one.
         on_full: called, in whatever thread finds out, when results cannot be written any more.
+        part: added to the name of its directory, where it is a part of a whole.
 
     Raises:
         WriteFailed: the directory cannot be written, or another run is writing it.
@@ -63,6 +64,7 @@ class Run:
         progress: Progress,
         again: Path | None = None,
         on_full: Callable[[str], None] = lambda reason: None,
+        part: str = "",
     ) -> None:
         self.suite = suite
         self.budget = budget
@@ -70,7 +72,7 @@ class Run:
         self.extra_flags = dict(extra_flags)
         self.progress = progress
         self.started = datetime.now(UTC)
-        self.directory = again or _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}")
+        self.directory = again or _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}{part}")
         self.stopping = Stopping()
         self.journal = Journal(self.directory / journal.NAME)
         self.told = fold.told(self.journal.before.entries)

@@ -64,6 +64,10 @@ class Stored:
         """
         session, judgement = judged.judged, judged.judgement()
         self.attempt("the run", lambda: save_run(run.directory, session, judgement))
+        if (begun := run.told.begun) is not None and begun.shard is not None:
+            self.notes.extend([*run.build.notes, *run.surroundings.notes, f"results in {run.directory}"])
+            self.notes.append(f"{begun.shard}, judged alone; the verdict is that of python -m suite merge")
+            return
         if session.series:
             history = History(run.directory.parent / "history", run.target.name)
             self.attempt("the history", lambda: history.append(session))

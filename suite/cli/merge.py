@@ -1,0 +1,58 @@
+"""``python -m suite merge``: shards of one run joined, judged as one, and written as one run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite.cli.gate import print_judgement, rules_of
+from suite.cluster import merge, whole
+from suite.gate import BaselineStore
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``merge`` to the suite's commands."""
+    text = "join the shards of one run, and judge them as one"
+    parser = subparsers.add_parser("merge", help=text, description=text)
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", help="a shard's directory, or its id under --results; in any order"
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
+    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Join, judge, write and print; the exit status is that of the whole run."""
+    shards = [merge.read(run, arguments.results) for run in arguments.runs]
+    return merged(shards, arguments.results, arguments.baselines, arguments.suite_config)
+
+
+def merged(shards: list[merge.ShardRun], results: Path, baselines: Path, suite_config: Path) -> int:
+    """The same for shards that are read already."""
+    joined = merge.joined(shards)
+    for shard in sorted(shards, key=lambda shard: shard.shard.number):
+        complete, begun = merge.launches_of(shard)
+        how = "" if shard.finished else ", not finished"
+        print(
+            f"{shard.shard}: {shard.folder}, on {shard.begun.host}, {complete} of {begun} launches complete{how}"
+        )
+        for line in shard.damage:
+            print(f"  {line}")
+    for number in joined.missing:
+        print(f"shard {number}/{shards[0].shard.of}: missing; nothing of it is judged")
+    target = shards[0].begun.target
+    store = BaselineStore(baselines, target)
+    found = whole.judged(joined, results, store, rules_of(suite_config, target))
+    whole.write(found, joined, shards, store)
+    for line in found.memory.tables.lines():
+        print(line)
+    print_judgement(found.judgement)
+    for note in [*found.notes, *found.problems]:
+        print(note)
+    return found.judgement.status

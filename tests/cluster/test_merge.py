@@ -1,0 +1,223 @@
+"""Shards joined: in any order the same file and the words of an unsharded run; doubles, strangers and gaps are told."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from suite.__main__ import main
+from suite.cluster import merge
+from suite.gate import BaselineStore, GateError, Plan, judge, load_run
+from suite.gate.runs import load_verdicts
+from suite.session import stored_runs
+from suite.session.entries import Begun, Closed, Complete, Ready
+from suite.session.fold import told
+from tests.cluster.cutting import CUT, journal_of_all, shards_of, write
+
+ALL = journal_of_all()
+MERGED = "20261201-070000-here-merged"
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    """Commands run in an empty place."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def merged(folders, capsys) -> tuple[int, str]:
+    code = main(["merge", *map(str, folders)])
+    told_ = capsys.readouterr()
+    return code, told_.out + told_.err
+
+
+def recorded(root: Path) -> BaselineStore:
+    """A baseline of the same run, measured a day before."""
+    store = BaselineStore(root, "here")
+    session = msgspec.structs.replace(
+        told(ALL).session(), run_id="before", started_at="2026-11-30T07:00:00+00:00"
+    )
+    good = [s for s in session.series if not any(x.invalid for x in s.launches)]
+    store.record(msgspec.structs.replace(session, series=good))
+    return store
+
+
+def test_the_words_are_those_of_an_unsharded_run(there, capsys):
+    store = recorded(there / "baselines")
+    code, _ = merged(write(there, shards_of(ALL)), capsys)
+    session = told(ALL).session()
+    alone = judge(session, store.sessions_for(session))
+    said = load_verdicts(there / "results" / MERGED)
+    assert {v.key: v for v in said.verdicts} == alone.verdicts
+    assert {v.word for v in said.verdicts} >= {"pass", "unjudged"}
+    assert (said.sentence, said.status, code) == (alone.sentence, alone.status, alone.status)
+    kept = load_run(there / "results" / MERGED)
+    assert kept.series == session.rounded().series
+    assert kept.outcomes == session.outcomes
+
+
+@given(st.data())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_order_of_any_cut_gives_the_same_journal(tmp_path, data):
+    arms = list(itertools.chain(*CUT))
+    number_of = data.draw(st.lists(st.integers(0, 3), min_size=len(arms), max_size=len(arms)))
+    cut = [
+        [arm for arm, own in zip(arms, number_of, strict=True) if own == n] for n in sorted(set(number_of))
+    ]
+    folders = write(tmp_path, shards_of(ALL, cut))
+    shards = [merge.read(folder) for folder in folders]
+    first = merge.joined(shards)
+    again = merge.joined(data.draw(st.permutations(shards)))
+    assert again == first
+    assert first.complete
+    assert told(first.entries).session().rounded().series == told(ALL).session().rounded().series
+
+
+def test_a_merged_run_is_a_run_like_any_other(there, capsys):
+    code, out = merged(write(there, shards_of(ALL)), capsys)
+    assert "shard 2/3" in out
+    assert "on node2, 2 of 2 launches complete" in out
+    assert main(["judge", MERGED]) == code
+    assert stored_runs.load(MERGED).notes == []
+    history = (there / "results" / "history" / "here.jsonl").read_text().splitlines()
+    assert len(history) == 1
+    merged(write(there, shards_of(ALL))[::-1], capsys)
+    assert (there / "results" / "history" / "here.jsonl").read_text().splitlines() == history
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_what_a_missing_shard_would_have_answered_is_named_and_nothing_of_it_passes(there, capsys, gone):
+    recorded(there / "baselines")
+    folders = write(there, shards_of(ALL))
+    del folders[gone - 1]
+    code, out = merged(folders, capsys)
+    assert f"shard {gone}/3: missing" in out
+    session, said = (
+        load_run(there / "results" / MERGED_OF[gone]),
+        load_verdicts(there / "results" / MERGED_OF[gone]),
+    )
+    lost = set(CUT[gone - 1])
+    assert not {s.arm for s in session.series} & lost
+    named = {o.arm: o for o in session.outcomes if o.short == f"shard {gone}/3 is missing"}
+    assert set(named) == lost
+    assert {o.word for o in named.values()} == {"unproven"}
+    assert not [v for v in said.verdicts if v.arm in lost and v.word != "invalid"]
+    assert code == (1 if gone != 3 else 8), "shard 3 holds the broken promise"
+    assert not (there / "results" / "history").exists()
+
+
+MERGED_OF = {1: "20261201-070100-here-merged", 2: MERGED, 3: MERGED}
+
+
+def test_a_shard_that_was_ended_early_counts_as_far_as_it_came(there, capsys):
+    journals = shards_of(ALL)
+    stop = next(i for i, entry in enumerate(journals[0]) if isinstance(entry, Complete) and entry.number == 1)
+    journals[0] = [*journals[0][: stop + 1], Closed(5.0, "ended by SIGTERM")]
+    del journals[2]
+    folders = write(there, journals)
+    folders = [folder.rename(there / f"half-{n}") for n, folder in enumerate(folders)]
+    code, out = merged(folders, capsys)
+    assert "1 of 1 launches complete, not finished" in out
+    session = load_run(there / "results" / MERGED)
+    assert session.find("decode[c1]", "mtp-off") is not None
+    assert session.find("decode[c1]", "mtp-on") is None
+    why = {(o.item, o.arm, o.launch): o.short for o in session.outcomes if o.word == "unproven"}
+    assert why["decode[c1]", "mtp-on", 1] == "shard 1/3 was ended before its end: ended by SIGTERM"
+    assert why["decode[c1]", "mtp-off", 2] == "shard 1/3 was ended before its end: ended by SIGTERM"
+    assert ("decode[c1]", "mtp-off", 1) not in why
+    assert code == 8
+
+
+def test_a_missing_shard_that_comes_later_completes_the_run(there, capsys):
+    folders = write(there, shards_of(ALL))
+    merged(folders[:2], capsys)
+    code, _ = merged(folders, capsys)
+    assert code == 1
+    assert "is missing" not in (there / "results" / MERGED / "run.json").read_text()
+    assert len((there / "results" / "history" / "here.jsonl").read_text().splitlines()) == 1
+
+
+def test_the_same_shard_twice_is_refused(there, capsys):
+    folders = write(there, shards_of(ALL))
+    again = write(there / "again", shards_of(ALL))
+    code, out = merged([*folders, again[1]], capsys)
+    assert code == 2
+    assert f"shard 2/3 is there twice: {there / 'again'}" in out
+    assert not (there / "results").exists()
+
+
+def of_another(what: str) -> list[list[object]]:
+    """Shards of which the second is of another run."""
+    journals: list[list[object]] = [list(one) for one in shards_of(ALL)]
+    begun = journals[1][0]
+    assert isinstance(begun, Begun)
+    assert begun.shard is not None
+    changed = {
+        "target": {"target": "there"},
+        "plan": {"plan": Plan("gate", 2, 9, [2])},
+        "options": {"options": {"budget": "quick"}},
+        "flags": {"arms": {"mtp-on": "--tp-size 4"}},
+        "cut": {
+            "shard": msgspec.structs.replace(begun.shard, arms=[CUT[0], CUT[1][:1], [CUT[1][1], *CUT[2]]])
+        },
+        "scenarios": {"shard": msgspec.structs.replace(begun.shard, items=begun.shard.items[1:])},
+        "installed build": {"shard": msgspec.structs.replace(begun.shard, build={"commit": "0000"})},
+    }
+    if what in changed:
+        journals[1][0] = msgspec.structs.replace(begun, **changed[what])
+    else:
+        journals[1] = [
+            msgspec.structs.replace(entry, build={"sglang": "0.5.24"}) if isinstance(entry, Ready) else entry
+            for entry in journals[1]
+        ]
+    return journals
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("target", "target there, not here"),
+        ("plan", "plan Plan("),
+        ("options", "options {'budget': 'quick'}, not"),
+        ("flags", "not of the same run"),
+        ("cut", "arms mtp-off mtp-on; mtp-depth-1; mtp-depth-2 mtp-headless, not"),
+        ("scenarios", "other scenarios were planned"),
+        ("installed build", "build: commit '0000', not '5e2cda61'"),
+        ("running build", "build: sglang '0.5.24', not '0.5.23'"),
+    ],
+)
+def test_a_shard_of_another_run_is_refused(there, capsys, what, says):
+    if what == "flags":
+        journals = shards_of(ALL, arms={"mtp-on": "--tp-size 8"})
+        journals[1] = of_another(what)[1]
+    else:
+        journals = of_another(what)
+    code, out = merged(write(there, journals), capsys)
+    assert code == 2
+    assert says in out
+    assert not (there / "results").exists()
+
+
+def test_a_whole_run_is_no_shard(there, capsys):
+    (folder,) = write(there, [ALL])
+    with pytest.raises(GateError, match="whole run and no shard"):
+        merge.read(folder)
+
+
+def test_hosts_may_have_power_limits_of_their_own(there, capsys):
+    journals = [
+        [
+            msgspec.structs.replace(e, build={**e.build, "power_limit_w": str(400 + number)})
+            if isinstance(e, Ready)
+            else e
+            for e in one
+        ]
+        for number, one in enumerate(shards_of(ALL))
+    ]
+    code, _ = merged(write(there, journals), capsys)
+    assert code == 1
