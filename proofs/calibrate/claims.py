@@ -207,9 +207,9 @@ def _other_shapes(results: Results, slack: float) -> list[Claim]:
 
 def history_claims(results: Mapping[float, HistoryFigures]) -> list[Claim]:
     """Lines about rows of runs."""
-    found = min(f.creep_found for f in results.values())
+    found = min(f.drift_found for f in results.values())
     false = max(f.false_step for f in results.values())
-    where = ", ".join(f"{100 * sd:g}: {f.creep_found:.0f}" for sd, f in results.items())
+    where = ", ".join(f"{100 * sd:g}: {f.drift_found:.0f}" for sd, f in results.items())
     return [
         Claim(
             "six losses of 1 % in a row are found, sessions of 0.3 to 1.1 %: >= 95 %",

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from suite.gate.history import change_points
-from suite.gate.shrink import Array
+from suite.gate.robust import Array
 
 BEFORE, EACH, LOSSES = 12, 4, 6
 
 
 @dataclass(frozen=True)
 class HistoryFigures:
-    """Percent of histories: with any step although nothing changed; with the creep found."""
+    """Percent of histories: with any step although nothing changed; with the cumulative drift found."""
 
     false_step: float
-    creep_found: float
+    drift_found: float
 
 
-def creeping(sd: float, n: int, rng: np.random.Generator, loss: float = 0.01) -> Array:
+def drifting(sd: float, n: int, rng: np.random.Generator, loss: float = 0.01) -> Array:
     """`n` rows of session means with noise `sd`: twelve runs, then six losses with four runs at each level."""
     level = np.concatenate([np.zeros(BEFORE), loss * np.repeat(np.arange(1, LOSSES + 1), EACH)])
     return np.asarray(level + sd * rng.standard_normal((n, len(level))))
@@ -31,9 +31,9 @@ def creeping(sd: float, n: int, rng: np.random.Generator, loss: float = 0.01) ->
 def ours(sd: float, n: int, seed: int = 1) -> HistoryFigures:
     """Change points of the gate; found: the levels of first and last segment differ by more than the margin."""
     rng = np.random.default_rng(seed)
-    still = creeping(sd, n, rng, loss=0.0)
+    still = drifting(sd, n, rng, loss=0.0)
     false = np.mean([_lost(row) for row in still])
-    found = np.mean([_lost(row) for row in creeping(sd, n, rng)])
+    found = np.mean([_lost(row) for row in drifting(sd, n, rng)])
     return HistoryFigures(100 * float(false), 100 * float(found))
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from suite.gate.layout import Column, Layout
-from suite.gate.shrink import Array, trimmed_mean
+from suite.gate.robust import Array, trimmed_mean
 
 ROUNDS = 5
 DRIFT_LAUNCHES = 3
@@ -113,7 +113,9 @@ def derive(rounds: Array, layout: Layout, rng: np.random.Generator) -> Array:
         if column.kind == "count":
             rounds[..., i, :] += _acceptance(rounds[..., i, :].shape, rng)
         elif column.kind == "ratio":
-            off, on = ([j for j in layout.speakers("decode") if layout.arm[j] == a][ratios] for a in (0, 1))
+            off, on = (
+                [j for j in layout.representatives("decode") if layout.arm[j] == a][ratios] for a in (0, 1)
+            )
             rounds[..., i, :] = rounds[..., on, :] - rounds[..., off, :]
             ratios += 1
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from suite.gate.paired import Pairs
-from suite.gate.shrink import Array
+from suite.gate.robust import Array
 
 SPREAD, PROMPT_SD = 0.06, 0.10
 BUILDS = 24

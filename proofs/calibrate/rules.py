@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from proofs.calibrate.noise import Campaigns
-from suite.gate.centred import RoundNoise
 from suite.gate.decide import Decision, decide
+from suite.gate.deltas import RoundNoise
 from suite.gate.judge import shares
 from suite.gate.layout import Layout
-from suite.gate.shrink import holm, trimmed_mean
+from suite.gate.robust import holm, trimmed_mean
 
 Flags: TypeAlias = NDArray[np.bool_]
 

@@ -14,7 +14,7 @@ from proofs.calibrate.rules import round_noise
 from suite.gate.decide import Decision, decide
 from suite.gate.layout import Column, Layout
 from suite.gate.paired import Acceptance, Borne, Pairs, added
-from suite.gate.shrink import Array
+from suite.gate.robust import Array
 from suite.gate.spread import Spread
 
 BATCH = 250

@@ -13,7 +13,7 @@ from proofs.calibrate.trajectories import GATE, Drawn, Trajectories, draw_pairs
 from suite.bisect.search import Word
 from suite.gate.layout import Layout
 from suite.gate.paired import NO_ACCEPTANCE, Acceptance
-from suite.gate.shrink import Array, t_quantile, trimmed_mean
+from suite.gate.robust import Array, t_quantile, trimmed_mean
 from suite.gate.upgrade import LOOK_SHARES, Comparison, compare_builds, order
 
 Flags = NDArray[np.bool_]

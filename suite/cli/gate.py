@@ -26,7 +26,7 @@ from suite.gate import (
 )
 from suite.gate.baselines import BaselineSession
 from suite.gate.errors import MissingFile
-from suite.gate.history import History, creeps, has_change_points, steps
+from suite.gate.history import History, cumulative_drifts, has_change_points, steps
 from suite.gate.imports import FORMATS, read_results
 from suite.gate.recordable import recordable, refused
 from suite.gate.recorded import told
@@ -286,7 +286,7 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 
 def run_history(arguments: argparse.Namespace) -> int:
-    """Add the runs under --results to the history, then tell steps and creep. Status 1 if anything got worse."""
+    """Add the runs under --results to the history, then tell steps and cumulative drift. Status 1 if anything got worse."""
     target = _target(arguments)
     history = History(arguments.history, target)
     latest = _append_runs(history, arguments.results, target)
@@ -303,11 +303,11 @@ def run_history(arguments: argparse.Namespace) -> int:
     else:
         print("change points are not looked for: ruptures is not installed (pip install ruptures)")
     good, bad = _store(arguments, target).all()
-    for creep in creeps(latest, good, rules) if latest else []:
+    for drift in cumulative_drifts(latest, good, rules) if latest else []:
         worse = True
         print(
-            f"creep: {', '.join(creep.key)} {percent(creep.change)} since the best promoted level "
-            f"({creep.best:.5g} of {creep.best_date} -> {creep.now:.5g})"
+            f"cumulative drift: {', '.join(drift.key)} {percent(drift.change)} since the best promoted level "
+            f"({drift.best:.5g} of {drift.best_date} -> {drift.now:.5g})"
         )
     return 1 if worse or _print_problems(bad) else 0
 

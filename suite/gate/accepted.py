@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from suite.gate.records import Launch
-from suite.gate.shrink import Array
+from suite.gate.robust import Array
 from suite.gate.values import aside, round_logs
 
 ACCEPTANCE = "acceptance_length"

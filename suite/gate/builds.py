@@ -13,8 +13,8 @@ from suite.gate.errors import BadMeasurement
 from suite.gate.layout import Column, Layout
 from suite.gate.paired import added
 from suite.gate.records import Key, Series, differing
+from suite.gate.robust import Array
 from suite.gate.rules import MetricRule, Rules
-from suite.gate.shrink import Array
 from suite.gate.sides import Side, acceptance_of
 from suite.gate.spread import Spread
 from suite.gate.upgrade import Answer, Comparison, compare_builds

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.centred import Centred, Flags, RoundNoise, centre
+from suite.gate.deltas import Deltas, Flags, RoundNoise, centre
 from suite.gate.layout import Layout
 from suite.gate.paired import NO_ACCEPTANCE, Acceptance, accepted_by, added, by_prompt, carried
-from suite.gate.shrink import Array, holm, satterthwaite
+from suite.gate.robust import Array, holm, satterthwaite
 from suite.gate.spread import Spread
-from suite.gate.variances import (
+from suite.gate.uncertainty import (
     Common,
     arms_alike,
     between_sessions,
@@ -24,7 +24,7 @@ from suite.gate.variances import (
     pass_spread,
     raw_spread,
     relative_spread,
-    yardstick,
+    within_run_reference,
 )
 
 ALPHA_OWN = 0.006
@@ -82,7 +82,7 @@ class Decision:
 class _Evidence:
     """Everything the tests need. accepted: what acceptance adds to each column, with its spread."""
 
-    data: Centred
+    data: Deltas
     relative: Spread
     for_pass: Spread
     wide: Spread
@@ -126,7 +126,7 @@ def decide(
         data=data,
         relative=relative,
         for_pass=by_prompt(pass_spread(data, learned), acceptance),
-        wide=_beside(yardstick(data, learned), acceptance),
+        wide=_beside(within_run_reference(data, learned), acceptance),
         raw=by_prompt(raw_spread(data, learned), acceptance),
         common=common_shift(data),
         acceptance=acceptance,
@@ -137,18 +137,18 @@ def decide(
     return _conclude(evidence)
 
 
-def _comparedby_prompt(data: Centred, acceptance: Acceptance) -> Centred:
+def _comparedby_prompt(data: Deltas, acceptance: Acceptance) -> Deltas:
     change = data.change.copy()
     for g, pairs in acceptance.judged.items():
         change[:, g] = pairs.change[0]
     return replace(data, change=change)
 
 
-def _beside(yardstick: Spread, acceptance: Acceptance) -> Spread:
-    """The second yardstick, which is for what sessions alone can tell: not for what prompts tell."""
-    variance = np.array(yardstick.variance, dtype=float)
+def _beside(within_run_reference: Spread, acceptance: Acceptance) -> Spread:
+    """The second reference, which is for what sessions alone can tell: not for what prompts tell."""
+    variance = np.array(within_run_reference.variance, dtype=float)
     variance[:, list(acceptance.judged)] = 0.0
-    return Spread(variance, yardstick.df)
+    return Spread(variance, within_run_reference.df)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Creep:
+class CumulativeDrift:
     """A metric that now stands below the best level ever promoted by more than its margin."""
 
     key: Key
@@ -199,7 +199,9 @@ def _ruptures() -> Any:
         raise ImportError("change points need ruptures: pip install ruptures (extra: calibrate)") from None
 
 
-def creeps(session: Session, baselines: Sequence[Baseline], rules: Rules | None = None) -> list[Creep]:
+def cumulative_drifts(
+    session: Session, baselines: Sequence[Baseline], rules: Rules | None = None
+) -> list[CumulativeDrift]:
     """Gated metrics of a run that stand below the best level ever promoted by more than their margin.
 
     Each generation of a baseline is one promoted level; a loss against the only one is the verdict's business. Six losses of 1 %, each promoted, pass six times against
@@ -218,7 +220,7 @@ def creeps(session: Session, baselines: Sequence[Baseline], rules: Rules | None 
                 continue
             best = _best(baseline, metric, rule)
             if best is not None and _loss(best[0], math.log(value), rule) > math.log1p(rule.margin):
-                found.append(Creep(key, math.exp(best[0]), best[1], value, rule.margin))
+                found.append(CumulativeDrift(key, math.exp(best[0]), best[1], value, rule.margin))
     return found
 
 

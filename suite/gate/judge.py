@@ -15,9 +15,9 @@ from suite.gate.baselines import Found
 from suite.gate.beside import beside_baselines
 from suite.gate.conclude import conclude
 from suite.gate.decide import Decision
-from suite.gate.history import creeps
+from suite.gate.explain import Explanation, word_of
+from suite.gate.history import cumulative_drifts
 from suite.gate.matrix import Matrix, build
-from suite.gate.reading import Reading, word_of
 from suite.gate.records import (
     Key,
     Launch,
@@ -69,7 +69,7 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
             else:
                 informational[key] = case.reading(matrix, decision, g).estimate()
         notes = _common_notes(matrix, decision)
-    notes += _creep_notes(session, found, case.book)
+    notes += _drift_notes(session, found, case.book)
     for key, rule in case.rules.items():
         if not rule.gated and key not in informational:
             informational[key] = case.alone(key)
@@ -224,10 +224,10 @@ class _Case:
         told = [v for v in rounds if v is not None]
         return Estimate(rule.label, rule.unit, round_value(float(np.mean(told))) if told else None)
 
-    def reading(self, matrix: Matrix, decision: Decision, g: int) -> Reading:
+    def reading(self, matrix: Matrix, decision: Decision, g: int) -> Explanation:
         """A column of a decision, ready to be put into words."""
         key = matrix.keys[g]
-        return Reading(
+        return Explanation(
             matrix=matrix,
             decision=decision,
             g=g,
@@ -273,12 +273,12 @@ def _measured(launches: list[Launch]) -> set[str]:
     return {n for launch in launches for n in launch.rounds if not math.isnan(launch_log(launch, n))}
 
 
-def _creep_notes(session: Session, found: Found, book: Rules) -> list[str]:
+def _drift_notes(session: Session, found: Found, book: Rules) -> list[str]:
     """Losses since the best promoted level: small ones add up without any verdict seeing them."""
     baselines = [found.baselines[where] for where in sorted(found.baselines)]
     return [
-        f"creep: {', '.join(creep.key)} is {percent(creep.change)} from the best promoted level, of {creep.best_date}"
-        for creep in creeps(session, baselines, book)
+        f"cumulative drift: {', '.join(drift.key)} is {percent(drift.change)} from the best promoted level, of {drift.best_date}"
+        for drift in cumulative_drifts(session, baselines, book)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.shrink import Array
+from suite.gate.robust import Array
 from suite.metrics.registry import Kind
 
 MACHINE_KINDS: tuple[Kind, ...] = ("decode", "latency")
@@ -38,11 +38,11 @@ class Layout:
     """The columns of a run, and which of them tell how fast the machine was for which others.
 
     Tokens/s, TPOT and request latency of one series are one measurement written three ways, so only the first of
-    a series and kind (gated before informational) speaks for it as a control or in a median over arms.
+    a series and kind (gated before informational) represents it as a control or in a median over arms.
 
-    For each column: `arm` (index into `arms`), whether it follows the `machine`, is a `ratio`, is `gated`, `speaks`,
+    For each column: `arm` (index into `arms`), whether it follows the `machine`, is a `ratio`, is `gated`, `representative`,
     its `margin` in logs, and the `cost` of removing controls: variance of what is judged, in units of its own.
-    groups: columns of one arm and kind, with their controls: the speakers of that kind in the other arms, or, where
+    groups: columns of one arm and kind, with their controls: the representatives of that kind in the other arms, or, where
     those have none of that kind, all that follow the machine. n_controls: how many, 0 for counts and ratios.
     """
 
@@ -50,7 +50,7 @@ class Layout:
     arms: tuple[str, ...] = field(init=False)
     arm: NDArray[np.intp] = field(init=False)
     machine: NDArray[np.bool_] = field(init=False)
-    speaks: NDArray[np.bool_] = field(init=False)
+    representative: NDArray[np.bool_] = field(init=False)
     gated: NDArray[np.bool_] = field(init=False)
     margin: Array = field(init=False)
     ratio: NDArray[np.bool_] = field(init=False)
@@ -72,7 +72,7 @@ class Layout:
         first: dict[tuple[str, str, str], int] = {}
         for i in sorted(range(len(columns)), key=lambda i: not columns[i].gated):
             first.setdefault((columns[i].question, columns[i].arm, columns[i].kind), i)
-        self._set("speaks", np.isin(np.arange(len(columns)), list(first.values())))
+        self._set("representative", np.isin(np.arange(len(columns)), list(first.values())))
         self._set("groups", self._groups())
         self._set("n_controls", np.zeros(len(columns)))
         for group in self.groups:
@@ -89,7 +89,7 @@ class Layout:
         for a in range(len(self.arms)):
             for kind in MACHINE_KINDS:
                 members = np.flatnonzero((self.arm == a) & (kinds == kind))
-                alike, any_kind = self.speakers(kind), self.speakers()
+                alike, any_kind = self.representatives(kind), self.representatives()
                 controls = alike[self.arm[alike] != a]
                 if not len(controls):
                     controls = any_kind[self.arm[any_kind] != a]
@@ -97,10 +97,10 @@ class Layout:
                     made.append(Group(members, controls))
         return tuple(made)
 
-    def speakers(self, kind: Kind | None = None) -> NDArray[np.intp]:
+    def representatives(self, kind: Kind | None = None) -> NDArray[np.intp]:
         """Columns that speak for their series: of one kind, or of both kinds that follow the machine."""
         kinds = MACHINE_KINDS if kind is None else (kind,)
-        return np.flatnonzero(self.speaks & np.array([c.kind in kinds for c in self.columns]))
+        return np.flatnonzero(self.representative & np.array([c.kind in kinds for c in self.columns]))
 
     def families(self) -> list[NDArray[np.bool_]]:
         """Columns whose variances, in units of their cost, are alike enough to learn from each other.
@@ -113,12 +113,12 @@ class Layout:
 
     @property
     def teaches(self) -> NDArray[np.bool_]:
-        """Columns that others learn a variance from: one a series and kind, and no ratios of what already speaks."""
-        return self.speaks & ~self.ratio if self.machine.any() else self.speaks
+        """Columns that others learn a variance from: one a series and kind, and no ratios of what is represented already."""
+        return self.representative & ~self.ratio if self.machine.any() else self.representative
 
     def kinds_in_several_arms(self) -> list[Kind]:
         """Kinds of which two arms or more have a speaker: a shift of those can be told to be common."""
-        return [k for k in MACHINE_KINDS if len({self.arm[i] for i in self.speakers(k)}) >= 2]
+        return [k for k in MACHINE_KINDS if len({self.arm[i] for i in self.representatives(k)}) >= 2]
 
 
 def control_cost(n: Array) -> Array:

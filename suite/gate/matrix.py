@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.gate.baselines import Baseline
-from suite.gate.centred import RoundNoise
 from suite.gate.decide import Decision, decide
+from suite.gate.deltas import RoundNoise
 from suite.gate.layout import Column, Layout
 from suite.gate.paired import Acceptance
 from suite.gate.records import Key, Series
+from suite.gate.robust import Array, mean
 from suite.gate.rules import MetricRule
-from suite.gate.shrink import Array, mean
 from suite.gate.sides import Side, acceptance_of
 
 

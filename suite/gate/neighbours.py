@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from suite.gate.shrink import Array
+from suite.gate.robust import Array
 
 FEWEST, MOST = 5, 10
 """Sessions: fewer tell nothing once a step may be among them; older ones than the last ten are of another time."""

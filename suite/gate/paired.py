@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.shrink import NO_LIMIT, Array, mean, satterthwaite
+from suite.gate.robust import NO_LIMIT, Array, mean, satterthwaite
 from suite.gate.spread import Spread
 
 ANSWER_SD = 0.10

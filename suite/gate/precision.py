@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from suite.gate.decide import ALPHA_OWN, SDC_POWER
-from suite.gate.shrink import Array, t_quantile, trimmed_mean
+from suite.gate.robust import Array, t_quantile, trimmed_mean
 from suite.metrics.registry import MARGIN
 
 TRAJECTORY_SD, TRAJECTORY_TOKENS = 0.06, 256

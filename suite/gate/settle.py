@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from suite.gate.centred import OWN_PRIOR
 from suite.gate.decide import ALPHA_OWN, PASS_WIDTH, Decision
+from suite.gate.deltas import OWN_PRIOR
 from suite.gate.matrix import Matrix
 from suite.gate.precision import MOST_PROMPTS
-from suite.gate.shrink import mean, t_quantile
+from suite.gate.robust import mean, t_quantile
 
 MORE_PROMPTS = (1.5, 2, 3, 4, 6, 8, 16, 32)
 MORE_ROUNDS = (2, 3, 4)

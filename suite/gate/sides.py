@@ -13,8 +13,8 @@ from suite.gate.accepted import ACCEPTANCE, BORNE, aligned, decode_share, prompt
 from suite.gate.baselines import Baseline, BaselineSession
 from suite.gate.paired import ANSWER_DF, ANSWER_SD, Acceptance, Borne, Pairs
 from suite.gate.records import Key, Launch, Series
+from suite.gate.robust import Array, mean, trimmed_mean
 from suite.gate.rules import MetricRule
-from suite.gate.shrink import Array, mean, trimmed_mean
 from suite.gate.spread import Spread
 from suite.gate.values import launch_log, launch_variance
 

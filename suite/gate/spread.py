@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.gate.shrink import Array, t_quantile, t_tail
+from suite.gate.robust import Array, t_quantile, t_tail
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.centred import FLOOR
 from suite.gate.decide import PASS_WIDTH
+from suite.gate.deltas import FLOOR
 from suite.gate.layout import Layout
 from suite.gate.paired import NO_ACCEPTANCE, Acceptance, accepted_by, added, by_prompt, carried
-from suite.gate.shrink import Array, holm, squeeze
+from suite.gate.robust import Array, holm, squeeze
 from suite.gate.spread import Spread
 
 Answer: TypeAlias = Literal["go", "no-go", "better", "inconclusive"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from suite.gate.records import Counts, Launch, Series
-from suite.gate.shrink import Array, trimmed_mean
+from suite.gate.robust import Array, trimmed_mean
 from suite.gate.tails import log_quantile, log_variance, pooled
 
 VALID_SHARE = 0.6

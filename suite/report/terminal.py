@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.gate import Estimate, Key, Verdict
-from suite.gate.reading import excluded
+from suite.gate.explain import excluded
 from suite.gate.verdicts import SEVERITY
 from suite.terminal import table
 from suite.terminal.figures import in_one_unit, interval, percent, times

@@ -94,10 +94,24 @@ def test_import_writes_a_run_that_can_be_judged(folder: Path, capsys: pytest.Cap
     assert run(folder, "judge", str(results / "imported-mine")) == 0
 
 
-def test_history_tells_creep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_tells_cumulative_drift(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--history", str(folder / "history"), "--results", str(folder / "results")]
-    assert run(folder, "history", *options) == 1 or "creep" in capsys.readouterr().out
-    assert len((folder / "history" / "simulator.jsonl").read_text().splitlines()) == 2
+    store = BaselineStore(folder / "baselines", "simulator")
+    for level in (1, 2, 3):  # each promoted: the level before the first of them is the best there was
+        store.record(
+            session(f"level-{level}", slow={"mtp-on": 0.015 * level}, day=3 + level, noise=0.001),
+            promote=True,
+        )
+    newest = session("newest", slow={"mtp-on": 0.045}, day=25, noise=0.001)
+    save_run(folder / "results" / "newest", newest, judge(newest, store.sessions_for(newest)))
+    assert run(folder, "history", *options) == 1
+    (told,) = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith(f"cumulative drift: {QUESTION}, mtp-on, output_tokens_per_s")
+    ]
+    assert "since the best promoted level" in told
+    assert len((folder / "history" / "simulator.jsonl").read_text().splitlines()) == 3
 
 
 def test_promote_takes_nothing_of_an_arm_that_was_not_measured_well(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.gate import BaselineStore, CorruptFile, Key
-from suite.gate.history import Entry, History, change_points, creeps, entry_of, steps
+from suite.gate.history import Entry, History, change_points, cumulative_drifts, entry_of, steps
 from tests.gate.sessions import QUESTION, session
 
 SPEED = Key(QUESTION, "mtp-on", "output_tokens_per_s")
@@ -103,9 +103,9 @@ def test_six_promoted_losses_each_pass_and_the_best_level_tells(tmp_path: Path) 
         run = session(f"loss-{i}", slow={"mtp-on": slow, "mtp-off": slow}, day=i + 3, noise=0.001)
         judgement = judge(run, store.sessions_for(run))
         assert judgement.verdicts[SPEED].word == "pass"
-        told.append({c.key for c in creeps(run, store.all()[0])})
+        told.append({c.key for c in cumulative_drifts(run, store.all()[0])})
         assert (SPEED in told[-1]) is any(
-            "creep" in n and "mtp-on, output_tokens" in n for n in judgement.notes
+            "cumulative drift" in n and "mtp-on, output_tokens" in n for n in judgement.notes
         )
         store.record(run, promote=True)
     assert SPEED not in told[0]

@@ -14,7 +14,7 @@ from suite.gate import Answers, Key, Session, Verdict, judge
 from suite.gate.accepted import decode_share, prompt_logs, round_acceptance, same_texts, step_rounds
 from suite.gate.paired import ANSWER_SD, Borne, Pairs
 from suite.gate.records import Counts, Invalid, Launch
-from suite.gate.shrink import t_quantile
+from suite.gate.robust import t_quantile
 from tests.gate.builds import answers, recorded, run, stripped
 
 ACCEPTANCE = Key("acceptance_length[code-t0]", "mtp-on", "acceptance_length")

@@ -63,7 +63,7 @@ def test_the_fewest_prompts_reach_the_goal_and_one_less_does_not(
 def test_the_stated_loss_is_called_in_nine_of_ten() -> None:
     """Draws of an estimate with that standard error, judged by critical value and margin as the gate does."""
     from suite.gate.decide import ALPHA_OWN
-    from suite.gate.shrink import t_tail
+    from suite.gate.robust import t_tail
 
     rng = np.random.default_rng(0)
     for error, df, tests in ((0.005, 255, 20), (0.02, 30, 10), (0.001, 100, 1)):
@@ -101,7 +101,7 @@ def test_a_round_without_a_value_counts_as_played() -> None:
 @pytest.mark.parametrize("cv", [0.002, 0.01])
 def test_the_error_reached_is_what_it_says(cv: float) -> None:
     """Stopped runs of rounds: the mean that comes out is as precise as was asked, in nine of ten at least."""
-    from suite.gate.shrink import trimmed_mean
+    from suite.gate.robust import trimmed_mean
 
     rng, goal, off = np.random.default_rng(1), 0.004, []
     for _ in range(400):

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.gate.baselines import BaselineSession
-from suite.gate.centred import OWN_PRIOR
 from suite.gate.decide import Decision
+from suite.gate.deltas import OWN_PRIOR
 from suite.gate.matrix import Matrix
 from suite.gate.paired import Pairs, added
 from suite.gate.records import Key, Scalar, round_value
+from suite.gate.robust import Array
 from suite.gate.rules import MetricRule
 from suite.gate.settle import settle
-from suite.gate.shrink import Array
 from suite.gate.spread import Spread
 from suite.gate.verdicts import Estimate, Factor, Verdict, Word, change_line
 from suite.sglang import config_diff
@@ -46,7 +46,7 @@ def excluded(margin: float, *, stated: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Explanation:
     """One column of a decision on a single run.
 
     matrix: what was known at the look that gave it; baseline: the session that verdicts name; changes: the subject's;

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from suite.gate.shrink import (
+from suite.gate.robust import (
     holm,
     mean,
     median,

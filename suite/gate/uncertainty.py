@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.gate.centred import (
+from suite.gate.deltas import (
     FLOOR,
     OWN_PRIOR,
-    Centred,
+    Deltas,
     Flags,
     of_controls,
     shrink_in_families,
@@ -18,7 +18,7 @@ from suite.gate.centred import (
 )
 from suite.gate.layout import MACHINE_KINDS, Layout
 from suite.gate.neighbours import about_one_step
-from suite.gate.shrink import Array, mean, median, satterthwaite
+from suite.gate.robust import Array, mean, median, satterthwaite
 from suite.gate.spread import Spread
 
 CAP_BETWEEN = 12.0
@@ -29,8 +29,8 @@ OWN_PRIOR_FEW, COMMON_PRIOR_ALONE = 0.015, 0.03
 TAIL_PRIOR = 0.05
 """What a tail of latency is said to move by between sessions."""
 PRIOR_DF = 60.0
-YARDSTICK_PRIOR_DF = 1.0
-MIN_YARDSTICK_DF = 3
+REFERENCE_PRIOR_DF = 1.0
+MIN_REFERENCE_DF = 3
 UNANIMOUS = 0.5
 """Of the margin: what every arm must have moved by for a shift to be called common."""
 ALIKE = 2.0
@@ -39,32 +39,32 @@ MEDIAN_COST = 1.41
 """Times variance / n: of the median of n >= 3 normal values (pi/2 for many, less for few)."""
 
 
-def between_sessions(data: Centred) -> Array:
+def between_sessions(data: Deltas) -> Array:
     """Variance of a column minus its controls between sessions, launches excluded; the stated one where unknown."""
     learned = _learned(data).variance - data.within.variance * data.inverse_launches
     stated = data.layout.cost * _stated_sd(data.layout) ** 2
     return np.maximum(np.where(data.many, learned, stated), 0.0)
 
 
-def relative_spread(data: Centred) -> Spread:
+def relative_spread(data: Deltas) -> Spread:
     """Of the change relative to the controls: learned from three sessions or more, else from the stated prior."""
     many, single = _from_sessions(data), _from_prior(data)
     usual = Spread(
         np.where(data.many, many.variance, single.variance), np.where(data.many, many.df, single.df)
     )
-    controls = of_controls(data.unrest, data.layout) * np.where(
+    controls = of_controls(data.excess_variance, data.layout) * np.where(
         data.layout.machine, data.layout.cost - 1, 0.0
     )
-    return _with_unrest(usual, data.unrest + controls, data)
+    return _with_excess(usual, data.excess_variance + controls, data)
 
 
-def _with_unrest(usual: Spread, more: Array, data: Centred) -> Spread:
+def _with_excess(usual: Spread, more: Array, data: Deltas) -> Spread:
     """A spread and what a clearly noisier run adds to it."""
-    df = satterthwaite([(usual.variance, usual.df), (more, data.unrest_df)], usual.variance + more)
+    df = satterthwaite([(usual.variance, usual.df), (more, data.excess_variance_df)], usual.variance + more)
     return Spread(usual.variance + more, np.where(more > 0, df, usual.df))
 
 
-def _learned(data: Centred) -> Spread:
+def _learned(data: Deltas) -> Spread:
     """Variance of session means (launches included) about their level, shrunk, never negligible."""
     df = np.maximum(data.session_df, 1)
     variance = data.relative_squares / df
@@ -78,7 +78,7 @@ def _learned(data: Centred) -> Spread:
     return Spread(np.maximum(shrunk.variance, negligible), shrunk.df)
 
 
-def _from_sessions(data: Centred) -> Spread:
+def _from_sessions(data: Deltas) -> Spread:
     learned, within = _learned(data), data.within
     short = np.maximum(data.inverse_new - data.inverse_launches, 0.0)
     variance = learned.variance * data.grow - within.variance * data.spare
@@ -89,7 +89,7 @@ def _from_sessions(data: Centred) -> Spread:
     return Spread(variance + extra, satterthwaite([(variance, df), (extra, within.df)], variance + extra))
 
 
-def _from_prior(data: Centred) -> Spread:
+def _from_prior(data: Deltas) -> Spread:
     stated = data.layout.cost * _stated_sd(data.layout) ** 2 * data.grow
     launch = data.within.variance * data.launch_share
     df = satterthwaite([(stated, np.full_like(stated, PRIOR_DF)), (launch, data.within.df)], stated + launch)
@@ -97,49 +97,49 @@ def _from_prior(data: Centred) -> Spread:
 
 
 def _stated_sd(layout: Layout) -> Array:
-    usual = np.where(_yardstick_df(layout) >= MIN_YARDSTICK_DF, OWN_PRIOR, OWN_PRIOR_FEW)
+    usual = np.where(_reference_df(layout) >= MIN_REFERENCE_DF, OWN_PRIOR, OWN_PRIOR_FEW)
     machine = np.where(layout.n_controls > 0, usual, COMMON_PRIOR_ALONE)
     return np.where(
         layout.machine, machine, np.where(layout.ratio, usual, np.where(layout.tail, TAIL_PRIOR, OWN_PRIOR))
     )
 
 
-def pass_spread(data: Centred, relative: Spread) -> Spread:
+def pass_spread(data: Deltas, relative: Spread) -> Spread:
     """For passing on fewer than three sessions the usual prior is enough: it is stated, and a pass is not an alarm."""
     usual = data.layout.cost * OWN_PRIOR**2 * data.grow + data.within.variance * data.launch_share
-    usual = usual + data.layout.cost * data.unrest
+    usual = usual + data.layout.cost * data.excess_variance
     stated = np.where(data.many | data.layout.tail, relative.variance, np.minimum(relative.variance, usual))
     return Spread(stated, relative.df)
 
 
-def yardstick(data: Centred, relative: Spread) -> Spread:
+def within_run_reference(data: Deltas, relative: Spread) -> Spread:
     """With fewer than three sessions: how far the metrics inside each other arm moved apart in this very run.
 
     Variance 0 where it does not apply. The stated variance counts as one more degree of freedom.
     """
     layout = data.layout
-    by_arm = np.stack([squares(data.change[:, members], 1)[0] for members in _yardstick_arms(layout)], axis=1)
+    by_arm = np.stack([squares(data.change[:, members], 1)[0] for members in _reference_arms(layout)], axis=1)
     total = by_arm.sum(axis=1, keepdims=True)
-    df = np.broadcast_to(_yardstick_df(layout), data.change.shape)
+    df = np.broadcast_to(_reference_df(layout), data.change.shape)
     pooled = np.where(layout.ratio, total, total - by_arm[:, layout.arm]) / np.maximum(df, 1)
-    whole = df + YARDSTICK_PRIOR_DF
-    mixed = (df * layout.cost * pooled + YARDSTICK_PRIOR_DF * relative.variance) / whole
-    applies = (df >= MIN_YARDSTICK_DF) & ~data.many
+    whole = df + REFERENCE_PRIOR_DF
+    mixed = (df * layout.cost * pooled + REFERENCE_PRIOR_DF * relative.variance) / whole
+    applies = (df >= MIN_REFERENCE_DF) & ~data.many
     return Spread(np.where(applies, mixed, 0.0), np.where(applies, whole, PRIOR_DF))
 
 
-def _yardstick_arms(layout: Layout) -> list[NDArray[np.intp]]:
-    spoken = layout.speakers()
-    return [spoken[layout.arm[spoken] == a] for a in range(len(layout.arms))]
+def _reference_arms(layout: Layout) -> list[NDArray[np.intp]]:
+    chosen = layout.representatives()
+    return [chosen[layout.arm[chosen] == a] for a in range(len(layout.arms))]
 
 
-def _yardstick_df(layout: Layout) -> Array:
-    spare = np.array([max(len(members) - 1, 0) for members in _yardstick_arms(layout)], dtype=float)
+def _reference_df(layout: Layout) -> Array:
+    spare = np.array([max(len(members) - 1, 0) for members in _reference_arms(layout)], dtype=float)
     others = np.where(layout.machine, spare.sum() - spare[layout.arm], 0.0)
     return np.where(layout.ratio, spare.sum(), others)
 
 
-def raw_spread(data: Centred, relative: Spread) -> Spread:
+def raw_spread(data: Deltas, relative: Spread) -> Spread:
     """Of the change itself, nothing removed: what the value moved by between the sessions recorded."""
     variance = data.session_squares / np.maximum(data.session_df, 1)
     spare = data.spare * data.own_within
@@ -152,7 +152,7 @@ def raw_spread(data: Centred, relative: Spread) -> Spread:
         np.where(data.many, np.maximum(learned, floor), stated),
         np.where(data.many, learned_df, PRIOR_DF),
     )
-    usual = _with_unrest(Spread(*machine), data.unrest, data)
+    usual = _with_excess(Spread(*machine), data.excess_variance, data)
     return Spread(
         np.where(follows, usual.variance, relative.variance), np.where(follows, usual.df, relative.df)
     )
@@ -173,7 +173,7 @@ class Common:
     exists: Flags
 
 
-def common_shift(data: Centred) -> Common:
+def common_shift(data: Deltas) -> Common:
     """Median change over the arms, for decode speed and for latency separately where two arms measured them."""
     layout, shape = data.layout, data.change.shape
     kinds = layout.kinds_in_several_arms()
@@ -182,7 +182,7 @@ def common_shift(data: Centred) -> Common:
     for kind in MACHINE_KINDS:
         members = np.flatnonzero([c.kind == kind for c in layout.columns])
         if len(members):
-            found = _median_of(data, layout.speakers(kind if kind in kinds else None))
+            found = _median_of(data, layout.representatives(kind if kind in kinds else None))
             for whole, part in zip((shift, variance, for_pass, unanimous), found, strict=True):
                 whole[:, members] = part[:, None]
     history = data.session_df.max(axis=1, keepdims=True)
@@ -196,44 +196,49 @@ def common_shift(data: Centred) -> Common:
     )
 
 
-def _median_of(data: Centred, speakers: NDArray[np.intp]) -> tuple[Array, Array, Array, Flags]:
+def _median_of(data: Deltas, representatives: NDArray[np.intp]) -> tuple[Array, Array, Array, Flags]:
     """Of some columns: the median over arms of their medians, so that an arm with many columns has one voice.
 
     With it its variance from history, the one for passing (1 % counts as two sessions), and whether every arm moved
     in that direction by at least a share of the smallest margin.
     """
     layout = data.layout
-    arms = [speakers[layout.arm[speakers] == a] for a in sorted(set(layout.arm[speakers]))]
+    arms = [
+        representatives[layout.arm[representatives] == a] for a in sorted(set(layout.arm[representatives]))
+    ]
     of_arm = np.stack([median(data.change[:, own], -1) for own in arms], axis=-1)
     shift = median(of_arm, -1)
     history = median(np.stack([median(data.session[:, :, own], -1) for own in arms], axis=-1), -1)
-    grow = 1 + 1 / data.sessions[:, speakers].min(axis=1)
-    df = data.session_df[:, speakers].max(axis=1)
+    grow = 1 + 1 / data.sessions[:, representatives].min(axis=1)
+    df = data.session_df[:, representatives].max(axis=1)
     spread = np.nansum((history - mean(history, 1)[:, None]) ** 2, axis=1)
-    across = data.across[:, speakers].any(axis=1)
+    across = data.across[:, representatives].any(axis=1)
     if across.any():
         voices = [median(data.path[:, :, own], -1) for own in arms]
         neighbours = about_one_step(median(np.stack(voices, axis=-1), -1)[..., None])
         spread = np.where(across, neighbours.total[:, 0], spread)
     share = _median_cost(len(arms)) * float(np.mean([_median_cost(len(own)) for own in arms]))
-    floor = share * mean(data.launch_floor[:, speakers], -1)
-    unrest = share * mean(data.unrest[:, speakers], -1)
-    learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor) + unrest
-    mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor) + unrest
-    least = UNANIMOUS * float(layout.margin[speakers].min())
+    floor = share * mean(data.launch_floor[:, representatives], -1)
+    excess_variance = share * mean(data.excess_variance[:, representatives], -1)
+    learned = np.maximum(np.maximum(spread / np.maximum(df, 1), FLOOR**2) * grow, floor) + excess_variance
+    mixed = np.maximum((2 * COMMON_PRIOR**2 + spread) / (df + 2) * grow, floor) + excess_variance
+    least = UNANIMOUS * float(layout.margin[representatives].min())
     moved = np.nan_to_num(of_arm * np.sign(shift)[:, None], nan=0.0).min(axis=-1) > least
-    return shift, learned, np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow + unrest), moved
+    return shift, learned, np.where(df >= 2, mixed, COMMON_PRIOR**2 * grow + excess_variance), moved
 
 
-def arms_alike(data: Centred, raw: Spread) -> Flags:
+def arms_alike(data: Deltas, raw: Spread) -> Flags:
     """Whether each arm that measured a column's kind moved for sure (95 %) and no two of them by twice each other."""
     layout = data.layout
     alike = np.zeros(data.change.shape, dtype=bool)
     kinds = layout.kinds_in_several_arms()
     for kind in MACHINE_KINDS:
         members = np.flatnonzero([c.kind == kind for c in layout.columns])
-        speakers = layout.speakers(kind if kind in kinds else None)
-        arms = [speakers[layout.arm[speakers] == a] for a in sorted(set(layout.arm[speakers]))]
+        representatives = layout.representatives(kind if kind in kinds else None)
+        arms = [
+            representatives[layout.arm[representatives] == a]
+            for a in sorted(set(layout.arm[representatives]))
+        ]
         if not len(members) or len(arms) < 2:
             continue
         moved = np.stack([median(data.change[:, own], -1) for own in arms], axis=-1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from suite.gate.layout import Layout
 from suite.gate.neighbours import about_one_step
-from suite.gate.shrink import Array, Shrunk, mean, median, squeeze
+from suite.gate.robust import Array, Shrunk, mean, median, squeeze
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -58,7 +58,7 @@ class WithinDf(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Centred:
+class Deltas:
     """Changes against the baseline. All are (N, G) unless said otherwise.
 
     change: new mean minus the level of the current generation; session: (N, S, G), each session minus the level of
@@ -133,7 +133,7 @@ class Centred:
         return known * self.launch_share
 
     @cached_property
-    def unrest(self) -> Array:
+    def excess_variance(self) -> Array:
         """Variance of the new mean beyond what the baseline's launches explain, where this run is clearly noisier.
 
         Rounds tell: if theirs is more than three times the baseline's, launches are taken to differ by as much more.
@@ -146,8 +146,8 @@ class Centred:
         return np.where(ratio > CLEARLY_NOISIER, more, 0.0)
 
     @property
-    def unrest_df(self) -> Array:
-        """Degrees of freedom of `unrest`, counting four for the rounds of each launch."""
+    def excess_variance_df(self) -> Array:
+        """Degrees of freedom of `excess_variance`, counting four for the rounds of each launch."""
         return 4.0 * self.launches
 
     @property
@@ -173,7 +173,7 @@ class Centred:
 
 def centre(
     base: Array, new: Array, layout: Layout, rounds: RoundNoise | None, generation: NDArray[np.intp]
-) -> Centred:
+) -> Deltas:
     """Centre `new` (N, L, G) and `base` (N, S, B, G); generation: (S, G), the highest of a column is the current."""
     every = base
     base = base[:, :, : new.shape[1]]  # launches warm a machine: compare those of the same position
@@ -196,7 +196,7 @@ def centre(
     within, within_df = _within(
         every - levels.of_session[:, :, None], new - levels.current[:, None], layout, stated
     )
-    return Centred(
+    return Deltas(
         layout=layout,
         change=np.where(nothing, np.nan, mean(new, 1) - levels.current),
         session=means - levels.of_session,
