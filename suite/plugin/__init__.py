@@ -26,7 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if getattr(config.option, "numprocesses", None) and "perf" in config.option.markexpr:
+    if (getattr(config.option, "numprocesses", None) or getattr(config.option, "tx", None)) and _measures(
+        config
+    ):
         raise pytest.UsageError(
             "-n does not go with -m perf: one server is measured at a time, and two would disturb each other"
         )
@@ -49,3 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
         ("reports", OthersReports(parts)),
     ):
         config.pluginmanager.register(hooks, f"sglang-perf-gate-{name}")
+
+
+def _measures(config: pytest.Config) -> bool:
+    """Are scenarios asked for, by their marker or by where they are?"""
+    if config.option.markexpr:
+        return "perf" in config.option.markexpr and "not perf" not in config.option.markexpr
+    scenarios = config.rootpath / "scenarios"
+    here = config.invocation_params.dir
+    asked = [here.joinpath(word.partition("::")[0]).resolve() for word in config.args]
+    return any(path == scenarios or scenarios in path.parents for path in asked)

@@ -11,6 +11,7 @@ from suite.cluster.shards import part_of
 from suite.config import ConfigError
 from suite.gate import GateError
 from suite.plugin.parts import Parts
+from suite.plugin.pasted import Pasted, verdicts_as_keywords
 from suite.report import allure_files, junit
 from suite.report.clean import clean
 from suite.session.collection import arrange, is_scenario, parametrize, verdict_of, within_budget
@@ -24,6 +25,10 @@ class Collecting:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._pasted = Pasted(parts.config)
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        verdicts_as_keywords(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
@@ -53,6 +58,7 @@ class Collecting:
         if parts.resumption is not None:
             planned = set(parts.resumption.begun.items)
             kept = [item for item in kept if item.nodeid in planned or not is_scenario(item)]
+        kept = self._pasted.narrowed(kept)
         self._arrange(kept)
         if parts.resumption is not None:
             self._must_be_the_same_run()

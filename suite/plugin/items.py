@@ -10,7 +10,7 @@ from _pytest.runner import runtestprotocol
 
 from suite.load import LoadError
 from suite.plugin.parts import Parts, lost_key, played_in, served_key
-from suite.report import allure_files, failures
+from suite.report import allure_files, failures, junit
 from suite.servers import ServerDied, SupervisorLost
 from suite.session.collection import kind_of, launch_id_of, question_of, verdict_of
 from suite.session.entries import Item
@@ -63,7 +63,8 @@ class Items:
                 time.time(),
             )
         )
-        for report in failures.of_arm(f"servers::lives[{launch_id.arm}-launch{launch_id.number}]", lost):
+        item.session.testscollected += 1  # it is reported beside the items
+        for report in failures.of_arm(launch_id.life, lost):
             item.ihook.pytest_runtest_logreport(report=report)
         return True
 
@@ -92,6 +93,7 @@ class Items:
         allure_files.attach_server(served)
         if (played := item.stash.get(played_in, None)) is not None:
             allure_files.attach_played(played)
+            item.user_properties += junit.figures(played)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

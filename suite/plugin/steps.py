@@ -130,6 +130,7 @@ class Steps:
                 break
             judgement = parts.judge.look(parts.run.told.session(up_to=limit))
             measuring, limit = self._more(judgement), judgement.next_launches
+            session.testscollected += len(measuring)
         if parts.deadline is not None:
             parts.deadline.measured()
         parts.run.told.ended = parts.run.stopping.reason or ""

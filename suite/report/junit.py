@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from suite.gate import Verdict
+from suite.session.recording import STORED, Played
 
 
 def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
@@ -22,3 +23,9 @@ def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
         }
         told += [(f"{verdict.metric}.{name}", value) for name, value in known.items() if value is not None]
     return told
+
+
+def figures(played: Played) -> list[tuple[str, object]]:
+    """``METRIC.value`` of everything that an item measured, judged or not: medians over its rounds."""
+    medians = {name: played.median(name) for name in STORED}
+    return [(f"{name}.value", value) for name, value in medians.items() if value is not None]

@@ -282,20 +282,27 @@ def _verdict_items(items: Sequence[pytest.Item], judge: Callable[[pytest.Item], 
     return list(verdicts.values())
 
 
-def _verdict_item(source: pytest.Item, series: SeriesId, judge: Callable[[pytest.Item], None]) -> pytest.Item:
-    parameters = source.callspec.id.rsplit("-launch", 1)[0]  # type: ignore[attr-defined]
-    if series.ratio:
-        parameters = parameters.removeprefix(f"{source.stash[launch_id_of].arm}").lstrip("-")
+def verdict_name(item: pytest.Item) -> str | None:
+    """The name of the verdict on what an item measures; ``None`` where nothing of it is judged."""
+    if not is_scenario(item) or item.get_closest_marker("judges") is None:
+        return None
+    callspec = item.callspec  # type: ignore[attr-defined]
+    parameters = str(callspec.id).rsplit("-launch", 1)[0]
+    if item.get_closest_marker("ratio"):
+        parameters = parameters.removeprefix(callspec.params["arm"]).lstrip("-")
     label = f"{parameters}-verdict" if parameters else "verdict"
-    name = source.originalname  # type: ignore[attr-defined]
+    return f"{item.originalname}[{label}]"  # type: ignore[attr-defined]
+
+
+def _verdict_item(source: pytest.Item, series: SeriesId, judge: Callable[[pytest.Item], None]) -> pytest.Item:
+    name = verdict_name(source)
+    assert name is not None
 
     def verdict() -> None:
         judge(item)
 
     verdict.__doc__ = f"Judge {series.question}, {series.arm}, over all its launches."
-    item: pytest.Function = pytest.Function.from_parent(
-        source.parent, name=f"{name}[{label}]", callobj=verdict
-    )
+    item: pytest.Function = pytest.Function.from_parent(source.parent, name=name, callobj=verdict)
     for mark in source.iter_markers():
         if mark.name not in (
             "parametrize",

@@ -16,6 +16,11 @@ class LaunchId:
     def __str__(self) -> str:
         return f"{self.arm}, launch {self.number}"
 
+    @property
+    def life(self) -> str:
+        """The id under which the death of its server is reported."""
+        return f"servers::lives[{self.arm}-launch{self.number}]"
+
 
 def alternate(launch_ids: Iterable[LaunchId]) -> list[LaunchId]:
     """The order in which to launch: (a, b), (b, a), (a, b), ...; arms in the order they first appear.

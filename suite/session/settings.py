@@ -52,8 +52,9 @@ class Settings:
             raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
         self.require_baseline: bool = option("--require-baseline")
         own = config.option
-        self.whole: bool = not own.keyword and own.markexpr in ("", "perf") and not own.aa
-        """Does this run put every question of its budget, not a selection by ``-k`` or another marker?"""
+        selected = own.keyword or getattr(own, "lf", False) or not _all_of_them(config)
+        self.whole: bool = not selected and own.markexpr in ("", "perf") and not own.aa
+        """Does this run put every question of its budget, not a selection by ``-k``, another marker, files or ids?"""
 
     @property
     def plan(self) -> Plan:
@@ -78,6 +79,13 @@ class Settings:
         looks = len(plan.look_launches)
         smaller = {"launches": plan.launches, "rounds": plan.rounds, "looks": looks}
         self.cut(self.sizes.model_copy(update=smaller))
+
+
+def _all_of_them(config: pytest.Config) -> bool:
+    """Are all scenarios among what was named on the command line?"""
+    scenarios, here = config.rootpath / "scenarios", config.invocation_params.dir
+    named = [here.joinpath(word).resolve() for word in config.args if "::" not in word]
+    return any(path == scenarios or path in scenarios.parents for path in named)
 
 
 def config_path(config: pytest.Config) -> Path:
