@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from suite.gate import Verdict
-from suite.session.recording import STORED, Played
+from suite.session.recording import STORED, WorkloadResult
 
 
 def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
@@ -25,7 +25,7 @@ def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
     return told
 
 
-def figures(played: Played) -> list[tuple[str, object]]:
+def figures(result: WorkloadResult) -> list[tuple[str, object]]:
     """``METRIC.value`` of everything that an item measured, judged or not: medians over its rounds."""
-    medians = {name: played.median(name) for name in STORED}
+    medians = {name: result.median(name) for name in STORED}
     return [(f"{name}.value", value) for name, value in medians.items() if value is not None]
