@@ -16,6 +16,7 @@ from suite.cli import load as cli_load
 from suite.cli import merge as cli_merge
 from suite.cli import probe as cli_probe
 from suite.cli import rehearse as cli_rehearse
+from suite.cli import why as cli_why
 from suite.config import ConfigError
 from suite.foreign import printable
 from suite.gate.errors import GateError
@@ -41,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     cli_merge.add_parser(commands)
     cli_probe.add_parsers(commands)
     cli_rehearse.add_parser(commands)
+    cli_why.add_parser(commands)
     return whole
 
 

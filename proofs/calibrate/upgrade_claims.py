@@ -25,6 +25,8 @@ SAME = 0.5
 """Percentage points by which a drift may change a figure."""
 WORST = 10
 AGAIN = 10_000
+ODD = "unequal noise"
+"""Three of ten metrics four times as noisy: what they learn from the others misleads, which the gate's own line allows for, too."""
 SPREADS = (0.03, 0.06, 0.10)
 
 
@@ -53,7 +55,8 @@ def _again(
     pool: Executor, jobs: Mapping[str, Job], figures: Mapping[str, UpgradeFigures]
 ) -> dict[str, UpgradeFigures]:
     """The cells with most false alarms, with more campaigns and other random numbers."""
-    worst = sorted(figures, key=lambda name: -figures[name].no_go)[:WORST]
+    alike = [name for name in figures if ODD not in name]
+    worst = sorted(alike, key=lambda name: -figures[name].no_go)[:WORST]
     waiting = {name: pool.submit(_upgrade, jobs[name], AGAIN, 1) for name in worst}
     return {name: future.result() for name, future in waiting.items()}
 
@@ -111,9 +114,16 @@ def upgrade_claims(
     drifting = [name for name in (f"{name} drift 5%" for name in fitting) if name in figures]
     ar1 = f"4+4 {Noise(0.01, 0.005, 0.0, 'ar1').name}"
     launchy = f"looks {Noise(0.01, 0.01, 0.0).name}"
+    alike = _Lines({name: f for name, f in figures.items() if ODD not in name})
+    odd = [name for name in figures if ODD in name]
     claims = [
-        lines.at_most(f"{what}, every noise model, no change: no-go (1 % meant)", where, _no_go, 1.5 + slack)
-        for what, where in (("4+4 launches", "4+4 "), ("looks at 2+2, 4+4, 6+6", "looks "))
+        *(
+            alike.at_most(
+                f"{what}, every noise model, no change: no-go (1 % meant)", where, _no_go, 1.5 + slack
+            )
+            for what, where in (("4+4 launches", "4+4 "), ("looks at 2+2, 4+4, 6+6", "looks "))
+        ),
+        lines.at_most("fourfold unequal noise, no change: no-go (1 % meant)", odd, _no_go, 2.0 + slack),
     ]
     if again:
         claims.append(

@@ -9,7 +9,7 @@ import msgspec
 
 Word: TypeAlias = Literal["go", "better", "no-go", "inconclusive", "invalid", "cannot start"]
 
-PATIENCE = 3
+PATIENCE = 4
 """Sessions that may be spent on one pair of builds before it counts as one that cannot be told apart."""
 
 
@@ -81,7 +81,7 @@ def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> A
             return step
         if step.word == "no-go":
             bad = middle
-        elif is_good(step, end):
+        elif is_good(told.sessions(0, middle), end):
             good = middle
         else:
             passed.add(middle)
@@ -106,13 +106,29 @@ def _confirmed(told: _Told, good: int, bad: int) -> Ask | Outcome:
     return Outcome("found", bad, bad)
 
 
-def is_good(step: Step, whole: Step) -> bool:
-    """Is the build without the loss that the ends showed? A go that could still hold all of it does not tell."""
-    if step.word not in ("go", "better"):
+def is_good(sessions: Sequence[Step], whole: Step) -> bool:
+    """Is the build without the loss that the ends showed, by all sessions of it together?
+
+    The last must be a go, and the interval that all give must exclude that loss: a go of two launches may be wide.
+    """
+    if not sessions or sessions[-1].word not in ("go", "better"):
         return False
-    if step.loss_high is None or whole.loss_low is None:
+    high = _most(sessions)
+    if high is None or whole.loss_low is None:
         return True
-    return step.loss_high < max(whole.loss_low, (whole.loss or 0.0) / 2)
+    return high < max(whole.loss_low, (whole.loss or 0.0) / 2)
+
+
+def _most(sessions: Sequence[Step]) -> float | None:
+    """The upper end of the 95 % interval of the loss, sessions weighed by how sure each is; None where none tells."""
+    weights, total = 0.0, 0.0
+    for step in sessions:
+        if step.word == "invalid" or step.loss is None or step.loss_low is None or step.loss_high is None:
+            continue
+        weight = max((step.loss_high - step.loss_low) / 2, 1e-6) ** -2
+        weights += weight
+        total += weight * step.loss
+    return total / weights + weights**-0.5 if weights else None
 
 
 class _Told:
@@ -122,23 +138,28 @@ class _Told:
         self._steps = list(steps)
         self._patience = patience
 
+    def sessions(self, reference: int, candidate: int) -> list[Step]:
+        """Those of one pair."""
+        return [s for s in self._steps if (s.reference, s.candidate) == (reference, candidate)]
+
     def of(self, reference: int, candidate: int, *, whole: Step | None = None) -> Ask | Step:
         """The last word on the pair, or the session that is missing.
 
         `whole`: the ends; given, a go counts only where it excludes their loss.
         """
-        there = [s for s in self._steps if (s.reference, s.candidate) == (reference, candidate)]
-        if there and (_settled(there[-1], whole) or len(there) >= self._patience):
+        there = self.sessions(reference, candidate)
+        if there and (_settled(there, whole) or len(there) >= self._patience):
             return there[-1]
         return Ask(reference, candidate, len(there))
 
 
-def _settled(step: Step, whole: Step | None) -> bool:
-    if step.word in ("no-go", "cannot start"):
+def _settled(sessions: Sequence[Step], whole: Step | None) -> bool:
+    word = sessions[-1].word
+    if word in ("no-go", "cannot start"):
         return True
-    if step.word not in ("go", "better"):
+    if word not in ("go", "better"):
         return False
-    return whole is None or is_good(step, whole)
+    return whole is None or is_good(sessions, whole)
 
 
 Judge: TypeAlias = Callable[[Ask], Step]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from suite.sglang.errors import ProbeError
 
-class TraceError(Exception):
+
+class TraceError(ProbeError):
     """A profile could not be taken or read; the text says what happened, where, and what to do next."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -57,7 +58,7 @@ def profile_of(events: Sequence[Event]) -> Profile:
     host = [e for e in events if e.kind == "user_annotation"]
     for by, named in (("gpu", gpu), ("host", host)):
         marks, anchor = _marks(named)
-        starts = [span.start for span in marks if span.part == anchor]
+        starts = _starts(named, marks, anchor)
         if len(starts) > 1:
             profile = Profile("gpu" if by == "gpu" else "host", anchor == "verify", ())
             return _cut(profile, events, named, marks, starts)
@@ -91,6 +92,17 @@ def _marks(named: Iterable[Event]) -> tuple[list[_Span], Part]:
         marks.append(_Span(event.start_us, event.end_us, part))
     speculative = any(span.part == "verify" for span in marks)
     return marks, "verify" if speculative else "decode"
+
+
+def _starts(named: Sequence[Event], marks: Sequence[_Span], anchor: Part) -> list[float]:
+    """When steps begin, up to the last one of the batch size that most have: others wait for clients to join or leave."""
+    begun = {span.start for span in marks if span.part == anchor}
+    names = {e.start_us: e.name for e in named if e.start_us in begun and _part_of(e.name) == anchor}
+    if not names:
+        return []
+    usual = Counter(names.values()).most_common(1)[0][0]
+    fitting = [at for at in sorted(names) if names[at] == usual]
+    return [at for at in sorted(names) if fitting[0] <= at <= fitting[-1]]
 
 
 def _cut(

@@ -108,9 +108,17 @@ def test_without_a_loss_between_the_ends_nothing_is_searched(word: Word, ending:
 def test_a_go_that_may_hide_the_whole_loss_is_no_proof_of_health() -> None:
     ask = Ask(0, 3)
     whole = said(Ask(0, 5), "no-go", 0.03, 0.005)
-    assert is_good(said(ask, "go", 0.0, 0.02), whole)
-    assert not is_good(said(ask, "go", 0.01, 0.02), whole)
-    assert not is_good(said(ask, "inconclusive", -0.01, 0.001), whole)
+    assert is_good([said(ask, "go", 0.0, 0.02)], whole)
+    assert not is_good([said(ask, "go", 0.01, 0.02)], whole)
+    assert not is_good([said(ask, "inconclusive", -0.01, 0.001)], whole)
+
+
+def test_sessions_of_one_build_are_weighed_together() -> None:
+    ask = Ask(0, 3)
+    whole = said(Ask(0, 5), "no-go", 0.03, 0.005)
+    assert is_good([said(ask, "go", 0.01, 0.02)] * 2, whole), "0.01 +/- 0.014"
+    spoiled = [said(ask, "invalid", 0.0, 0.001), said(ask, "go", 0.01, 0.02)]
+    assert not is_good(spoiled, whole), "what a disturbed machine said does not count"
 
 
 def test_two_neighbours_that_are_alike_are_no_culprit() -> None:

@@ -1,0 +1,104 @@
+"""``python -m suite why``: which part of a decoding step grew from one build to another, and which kernels."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite import builds, config
+from suite.gate import known_good
+from suite.servers import LaunchFailed
+from suite.traces import why
+from suite.traces.compare import FEWEST_STEPS, Difference
+from suite.traces.told import lines
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+MOST_STEPS = 500
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``why`` to the suite's commands."""
+    text = (
+        "which part of a decoding step got slower, and which kernels: both builds profiled by SGLang itself"
+    )
+    parser = subparsers.add_parser(
+        "why", help=text, description=f"{text}. Status 0: told; 9: a build did not come up"
+    )
+    parser.add_argument("--reference", metavar="BUILD", help="the build that there is")
+    parser.add_argument("--candidate", metavar="BUILD", help="the build that is slower")
+    parser.add_argument(
+        "--traces",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="in place of builds: two traces of /start_profile that are there already",
+    )
+    parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
+    parser.add_argument("--arm", default="mtp-on", help="default: mtp-on")
+    parser.add_argument(
+        "--steps",
+        type=_steps,
+        default=why.STEPS,
+        metavar="N",
+        help=f"profiled of each (default: {why.STEPS})",
+    )
+    parser.add_argument("--clients", type=int, default=1, metavar="N", help="at a time (default: 1)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: results/why-DATE-TARGET")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
+    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.set_defaults(func=run)
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal() or not FEWEST_STEPS <= int(text[:9]) <= MOST_STEPS:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {FEWEST_STEPS} to {MOST_STEPS} steps")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Profile and tell, or tell of two files."""
+    if arguments.traces:
+        old, new = arguments.traces
+        _print(why.explain_files(old, new, arguments.out))
+        return 0
+    if not arguments.reference or not arguments.candidate or arguments.clients < 1:
+        raise config.ConfigError(
+            "name --reference and --candidate, or two files with --traces; --clients is at least 1"
+        )
+    suite = config.load(arguments.suite_config)
+    target = suite.target(arguments.target)
+    target.arm(arguments.arm)
+    folder = arguments.out or arguments.results / f"why-{time.strftime('%Y%m%d-%H%M%S')}-{target.name}"
+    named = {
+        name: builds.resolve(
+            text,
+            suite,
+            target,
+            _say,
+            lambda: known_good.build_of(known_good.load(arguments.results, target.name)),
+        )
+        for name, text in ((why.REFERENCE, arguments.reference), (why.CANDIDATE, arguments.candidate))
+    }
+    asked = why.Asked(suite, target, arguments.arm, folder, arguments.steps, arguments.clients, _say)
+    try:
+        _print(why.explain(asked, named))
+    except LaunchFailed as error:
+        print(f"nothing to compare: {error}", file=sys.stderr)
+        return 9
+    print(
+        f"\nin {folder}: {why.SAID_FILE}, {why.TABLE_FILE}, and both traces (https://ui.perfetto.dev opens them)"
+    )
+    return 0
+
+
+def _print(found: Difference) -> None:
+    print("\n".join(lines(found)))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
