@@ -17,18 +17,18 @@ from suite.questions.memory import Memory
 from suite.servers import ServerDied, SupervisorLost, end_all_at_once
 from suite.session.collection import Arranged, asked_of, ratios_of
 from suite.session.entries import FORMAT, VERSION, Begun, Entry, Resumed, Shard
-from suite.session.files import Files
-from suite.session.judging import Judge
+from suite.session.host_evidence import HostEvidence
 from suite.session.minutes import Deadline
 from suite.session.price import Price, price
 from suite.session.recording import WorkloadResult
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
+from suite.session.run_store import RunStore
 from suite.session.running_arm import RunningArm
 from suite.session.settings import Settings
 from suite.session.signals import Signals
-from suite.session.stored import Stored
 from suite.session.times import Expected, known, path_of
+from suite.session.verdict_items import Judge
 from suite.terminal.progress import Progress
 
 parts_key = pytest.StashKey["Parts"]()
@@ -128,16 +128,16 @@ class Parts:
         return Expected(known(path_of(chosen.results, chosen.target.name)), chosen.target, chosen.sizes)
 
     @cached_property
-    def files(self) -> Files:
-        return Files(lambda: self.run.runtime)
+    def files(self) -> HostEvidence:
+        return HostEvidence(lambda: self.run.runtime)
 
     def facts(self, served: RunningArm) -> dict[str, Any]:
         """The subject of what is measured on a server: all that an upgrade may change."""
         return self.stored.subject(self.run, served)
 
     @cached_property
-    def stored(self) -> Stored:
-        return Stored(self.settings)
+    def stored(self) -> RunStore:
+        return RunStore(self.settings)
 
     @cached_property
     def judge(self) -> Judge:

@@ -15,13 +15,13 @@ from suite.report import planned
 from suite.session.beforehand import objections
 from suite.session.collection import asked_of, launch_id_of, verdict_of
 from suite.session.entries import Item
-from suite.session.judging import wanted_again
 from suite.session.minutes import TimeIsUp
 from suite.session.outcomes import AnotherBuild
 from suite.session.outlook import Outlook
 from suite.session.plan import alternate
 from suite.session.playing import Playing
 from suite.session.run import Run
+from suite.session.verdict_items import wanted_again
 
 
 class Steps:
@@ -115,7 +115,7 @@ class Steps:
         if not parts.settings.record:
             return
         asked = asked_of(parts.arranged.items)
-        against = objections(parts.stored.store, run.target, asked, run.surroundings.identity())
+        against = objections(parts.stored.store, run.target, asked, run.environment.identity())
         if against:
             raise pytest.UsageError(*against)
 

@@ -7,7 +7,7 @@ import pytest
 from suite import metrics
 from suite.questions.speculation import Speculation
 from suite.servers import LaunchFailed, NotThisArm, OutOfMemory
-from suite.session.files import Files
+from suite.session.host_evidence import HostEvidence
 from suite.session.outcomes import ArmUnavailable, BrokenPromise
 from suite.session.plan import LaunchId
 from suite.session.run import Run
@@ -19,7 +19,7 @@ DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
 class Launching:
     """One launch of one arm, begun when first asked for."""
 
-    def __init__(self, run: Run, launch_id: LaunchId, files: Files) -> None:
+    def __init__(self, run: Run, launch_id: LaunchId, files: HostEvidence) -> None:
         self._run = run
         self._slot = launch_id
         self._files = files

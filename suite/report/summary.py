@@ -12,8 +12,8 @@ from suite.gate.floor import NoiseFloor
 from suite.gate.sentence import SHOWN_CAUSES, SHOWN_TEXT
 from suite.gate.verdicts import SEVERITY, Cause
 from suite.report import terminal
-from suite.session.judging import Judge
 from suite.session.run import Run
+from suite.session.verdict_items import Judge
 from suite.terminal import table
 from suite.terminal.figures import number, times
 from suite.terminal.looks import Looks

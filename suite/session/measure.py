@@ -186,7 +186,7 @@ class Measure:
             played = WorkloadResult(
                 identity={
                     **self._served.info.identity(),
-                    **self._run.surroundings.identity(),
+                    **self._run.environment.identity(),
                     **asked.identity,
                     "speculation_asked": speculation_asked(self._served.server.flags),
                 },

@@ -74,12 +74,12 @@ class Rounds:
         facts = (plain_facts(played.identity), plain_facts(played.subject))
         self._run.note(entries.Workload(launch, asked.key, *facts))
         self.answers(asked)
-        with self._run.surroundings.watching() as watched:
+        with self._run.environment.watching() as watched:
             self._rounds(asked, played)
         if any(len(round_.ok) < len(round_.requests) for round_ in played.rounds):
             self._served.must_live()  # what looks like failing requests may be its end
         played.invalid.extend(
-            self._run.surroundings.invalid(watched, self._run.target.arm_env(self._served.arm))
+            self._run.environment.invalid(watched, self._run.target.arm_env(self._served.arm))
         )
         if "power_capped" not in self._run.target.tolerate:
             played.clocks = watched.clocks
@@ -99,7 +99,7 @@ class Rounds:
             )
         )
         self._served.check()
-        self._run.surroundings.must_have_stayed_sound(watched)
+        self._run.environment.must_have_stayed_sound(watched)
         if len(played.rounds) < asked.rounds:
             self._run.stopping.check()
         require_answers(played)

@@ -23,6 +23,7 @@ from suite.session import fold, journal
 from suite.session.build import Build
 from suite.session.disk import ResultsDisk
 from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready, Round
+from suite.session.environment import HostEnvironment
 from suite.session.journal import Journal
 from suite.session.losses import Losses
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
@@ -30,7 +31,6 @@ from suite.session.outlook import Outlook
 from suite.session.plan import LaunchId
 from suite.session.running_arm import RunningArm
 from suite.session.stopping import Stopping
-from suite.session.surroundings import Surroundings
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
 from suite.terminal.progress import Progress
@@ -92,8 +92,8 @@ class Run:
         )
         # logs are named by the number of their launch: those of earlier tries stay
         self._launcher.launches = max(self.told.launches, default=0)
-        self.surroundings = Surroundings(suite, self.target)
-        self._launcher.cards = self.surroundings.own_cards
+        self.environment = HostEnvironment(suite, self.target)
+        self._launcher.cards = self.environment.own_cards
         self.build = Build(lambda: self.runtime, self.directory)
         self.disk = ResultsDisk(self.directory, on_full)
         self._untold: queue.SimpleQueue[Note] = queue.SimpleQueue()
@@ -113,7 +113,7 @@ class Run:
             HostError: its host cannot be reached.
             ServerError: its systemd unit cannot be read.
         """
-        return runtime_of(self.suite, self.target, self.surroundings.host)
+        return runtime_of(self.suite, self.target, self.environment.host)
 
     @property
     def run_id(self) -> str:
@@ -218,7 +218,7 @@ class Run:
         if self.outlook is not None:
             self.outlook.launching(launch_id)
         self.passing(f"launching {launch_id}")
-        self.surroundings.before_launch()
+        self.environment.before_launch()
         try:
             server = self._launcher.start(arm)
         finally:
@@ -226,7 +226,7 @@ class Run:
         served = RunningArm(self.target, arm, launch_id, server, number)
         try:
             ready = time.monotonic() - begun
-            self.surroundings.when_ready()
+            self.environment.when_ready()
             self.progress.say(f"{launch_id}: ready after {ready:.0f} s ({served.info.speculation})")
             build = {**self._installed, "sglang": served.info.version}
             self.must_be_the_build(build)
@@ -275,13 +275,13 @@ class Run:
             try:
                 self._open.close()
             finally:
-                self.surroundings.close()
+                self.environment.close()
                 self.disk.close()
                 self.tell_waiting()
 
     @property
     def _installed(self) -> Facts:
-        return plain_facts({**self.build.subject({}), **self.surroundings.subject()})
+        return plain_facts({**self.build.subject({}), **self.environment.subject()})
 
     def must_be_the_build(self, build: Facts | None = None) -> None:
         """All launches of a run are of one build, also when it is taken up again another day.

@@ -12,7 +12,7 @@ import pytest
 from suite.config import Arm, Target
 from suite.load import Endpoint, Workload, cache, contexts
 from suite.servers import Server, ServerDied
-from suite.session.files import Files
+from suite.session.host_evidence import HostEvidence
 from suite.session.outcomes import BrokenPromise
 from suite.session.plan import LaunchId
 from suite.session.recording import WorkloadResult
@@ -41,7 +41,7 @@ class RunningArm:
     """What this launch has been asked and measured, so that no scenario asks it again."""
     contexts: dict[int, Workload] = field(default_factory=dict)
     """Long prompts by their tokens, as this server counts them."""
-    files: Files | None = None
+    files: HostEvidence | None = None
     """What can be read on its host."""
     doing: str = "nothing yet"
     """What it is being asked, for whoever must say what it died of."""

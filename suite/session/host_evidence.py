@@ -17,7 +17,7 @@ from suite.sglang.flags import Flags
 SGLANG = "sglang.launch_server"
 
 
-class Files:
+class HostEvidence:
     """Looks once a run at each thing; what cannot be read is an answer that says so.
 
     Args:

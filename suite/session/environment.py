@@ -67,7 +67,7 @@ class _Launch:
     """PCI addresses of the cards that its processes compute on; empty where none was seen."""
 
 
-class Surroundings:
+class HostEnvironment:
     """Looks at the target's host beside the server; what cannot be seen is left out and noted, never guessed."""
 
     def __init__(self, suite: Suite, target: Target) -> None:

@@ -19,16 +19,16 @@ from suite.gate import (
 from suite.gate.history import History
 from suite.gate.recordable import recordable, refused
 from suite.gate.recorded import told
-from suite.session.judging import Judge
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
 from suite.session.settings import Settings
 from suite.session.times import learn
 from suite.session.times import path_of as times_of
+from suite.session.verdict_items import Judge
 from suite.sglang.flags import Flags
 
 
-class Stored:
+class RunStore:
     """Reads a target's baselines and writes what a run found."""
 
     def __init__(self, settings: Settings) -> None:
@@ -47,7 +47,7 @@ class Stored:
         given = Flags({name: value for name, value in served.server.flags.items() if name != "port"})
         whole = {
             **run.build.subject(served.server.env),
-            **run.surroundings.subject(),
+            **run.environment.subject(),
             **served.info.subject(),
             "flags": " ".join(given.shown()),
         }
@@ -65,7 +65,7 @@ class Stored:
         session, judgement = judged.judged, judged.judgement()
         self.attempt("the run", lambda: save_run(run.directory, session, judgement))
         if (begun := run.told.begun) is not None and begun.shard is not None:
-            self.notes.extend([*run.build.notes, *run.surroundings.notes, f"results in {run.directory}"])
+            self.notes.extend([*run.build.notes, *run.environment.notes, f"results in {run.directory}"])
             self.notes.append(f"{begun.shard}, judged alone; the verdict is that of python -m suite merge")
             return
         if session.series:
@@ -73,7 +73,7 @@ class Stored:
             self.attempt("the history", lambda: history.append(session))
         times = times_of(run.directory.parent, run.target.name)
         self.attempt("how long things took", lambda: learn(times, run.entries))
-        self.notes.extend([*run.build.notes, *run.surroundings.notes])
+        self.notes.extend([*run.build.notes, *run.environment.notes])
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
             self._record(session, judgement)
