@@ -128,6 +128,7 @@ def _measure_of(request: pytest.FixtureRequest, served: RunningArm) -> Measure:
         benchmark=lambda: request.getfixturevalue("benchmark"),
         facts=parts.facts,
         on_played=lambda played: request.node.stash.__setitem__(played_in, played),
+        question=request.node.stash.get(question_of, ""),
     )
 
 

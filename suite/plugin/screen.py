@@ -9,7 +9,8 @@ import pytest
 
 from suite.gate.floor import noise_floor
 from suite.plugin.parts import Parts
-from suite.report import summary
+from suite.report import failures, summary
+from suite.session.collection import launch_id_of, verdict_of
 from suite.session.run import Run
 from suite.terminal.looks import Looks
 
@@ -22,6 +23,38 @@ class Screen:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._silent = False
+        """Whether items say nothing of themselves unless they fail: figures and progress tell more than dots."""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        reporter: Any = session.config.pluginmanager.getplugin("terminalreporter")
+        items = self._parts.arranged.items
+        ours = bool(items) and all(launch_id_of in item.stash or verdict_of in item.stash for item in items)
+        if reporter is not None and ours and session.config.get_verbosity() == 0:
+            self._silent = True
+            reporter.showfspath = False
+            reporter._show_progress_info = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """pytest's categories and words without its letters."""
+        if not self._silent or (report.when != "call" and report.passed):
+            return None
+        failed = "failed" if report.when == "call" else "error"
+        category = failed if report.failed else report.outcome
+        return category, "", category.upper()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self) -> None:
+        self._parts.progress.clear()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A failure is said when it is known; verdicts are followed by the whole end of the run anyway."""
+        self._parts.progress.clear()
+        if self._silent and report.failed and not report.nodeid.endswith("-verdict]"):
+            what = report.nodeid.rpartition("::test_")[2] or report.nodeid.rpartition("::")[2]
+            self._parts.progress.say(f"FAILED {what}: {failures.first_line(report)}", red=True)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:

@@ -7,12 +7,14 @@ from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
 
 from suite.config import ConfigError
+from suite.foreign import one_line
 from suite.gate import GateError
 from suite.hosts.errors import HostError
 from suite.load import LoadError
 from suite.servers import ServerError
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, BaselineMissing, BrokenPromise, Unproven
 from suite.sglang.errors import ProbeError
+from suite.terminal.looks import wrap
 
 TOLD = (
     BrokenPromise,
@@ -38,10 +40,24 @@ class Told(TerminalRepr):
         self.reprcrash = ReprFileLocation(path, 0, text.split("\n", 1)[0])
 
     def toterminal(self, tw: TerminalWriter) -> None:
-        first, _, rest = self._text.partition("\n")
-        tw.line(first, bold=True, red=True)
-        if rest:
-            tw.line(rest)
+        first, *rest = self._text.split("\n")
+        for line in _fitting(first, tw):
+            tw.line(line, bold=True, red=True)
+        for line in rest:
+            for part in _fitting(line, tw):
+                tw.line(part)
+
+
+def _fitting(line: str, tw: TerminalWriter) -> list[str]:
+    """On a terminal, broken between words; elsewhere as it is."""
+    return (wrap(line, tw.fullwidth) or [""]) if tw.hasmarkup else [line]
+
+
+def first_line(report: pytest.TestReport) -> str:
+    """What a failed report says first."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = crash.message if crash is not None else str(report.longrepr)
+    return one_line(said.split("\n", 1)[0])
 
 
 def of_arm(nodeid: str, error: Exception) -> list[pytest.TestReport]:

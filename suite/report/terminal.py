@@ -103,13 +103,24 @@ def _beside(verdict: Verdict) -> str:
         return _although(verdict) if reaches_beyond(verdict) else ""
     if estimate.relative:
         said.append(f"relative to the other arms; the value itself moved {percent(estimate.raw_change)}")
-    head = verdict.headline.partition(f"{estimate.label} ")[0]
-    if head and verdict.word in ("regression", "improvement"):
-        said.append(head.rstrip(": "))
+    if verdict.word in ("regression", "improvement"):
+        head = verdict.headline.partition(f"{estimate.label} ")[0]
+        said += [head.rstrip(": ")] if head else []
+        said += [_ground(verdict)] if _holds_nothing(estimate) and not estimate.relative else []
     parts = [f"{f.name} {percent(f.change)}" for f in estimate.factors if f.change is not None]
     if parts and estimate.change is not None:
         said.append(f"over all prompts: {' and '.join(parts)}")
     return "; ".join(said)
+
+
+def _holds_nothing(estimate: Estimate) -> bool:
+    """Whether the interval holds no change at all."""
+    return (estimate.ci_low or 0.0) <= 0 <= (estimate.ci_high or 0.0)
+
+
+def _ground(verdict: Verdict) -> str:
+    """What a word rests on: the first thing that its reason says."""
+    return verdict.reason.partition("; ")[0]
 
 
 def reaches_beyond(verdict: Verdict) -> bool:

@@ -41,11 +41,12 @@ class Measure:
         benchmark: Callable[[], Benchmark],
         facts: Callable[[RunningArm], dict[str, Any]],
         on_played: Callable[[WorkloadResult], None],
+        question: str = "",
     ) -> None:
         self._run = run
         self._served = served
         self._on_played = on_played
-        self._rounds = Rounds(run, served, series, benchmark)
+        self._rounds = Rounds(run, served, series, benchmark, question)
         self._facts = facts
 
     def __call__(

@@ -21,6 +21,7 @@ class Outlook:
         self._items = dict(price.of_item)
         self._launches = dict(price.of_launch)
         self._planned = price
+        self._all_s = price.seconds
         self._rounds = 0
         self._launched = 0
         self._more = 0
@@ -29,6 +30,7 @@ class Outlook:
         """More was planned: what a further look asks for."""
         self._items |= price.of_item
         self._launches |= price.of_launch
+        self._all_s += price.seconds
         self._planned = Price(
             self._planned.launches + price.launches, self._planned.rounds + price.rounds, {}, {}
         )
@@ -55,6 +57,11 @@ class Outlook:
     def left_s(self) -> float:
         """Seconds that what is left will take."""
         return sum(self._items.values()) + sum(self._launches.values())
+
+    @property
+    def share(self) -> float:
+        """How much of all that was planned lies behind, by the time it takes: 0 to 1."""
+        return 1 - self.left_s / self._all_s if self._all_s else 1.0
 
     def of_launch(self, arm: str, seconds: float) -> str:
         """How long a launch has taken, and will."""

@@ -39,8 +39,14 @@ class Rounds:
     """Plays the rounds of workloads in one launch and notes them in the run's journal."""
 
     def __init__(
-        self, run: Run, served: RunningArm, series: SeriesId | None, benchmark: Callable[[], Benchmark]
+        self,
+        run: Run,
+        served: RunningArm,
+        series: SeriesId | None,
+        benchmark: Callable[[], Benchmark],
+        question: str = "",
     ) -> None:
+        self._question = question
         self._run = run
         self._served = served
         self._series = series
@@ -103,7 +109,11 @@ class Rounds:
         if len(played.rounds) < asked.rounds:
             self._run.stopping.check()
         require_answers(played)
-        self._run.progress.say(f"{self._served.launch_id}: {asked.label}: {_in_words(played)}")
+        self._run.progress.say(f"{self._told(asked)}: {_in_words(played, asked)}")
+
+    def _told(self, asked: Asked) -> str:
+        """For which question something is played: by this two with equal workloads are told apart."""
+        return f"{self._served.launch_id}: {self._question or asked.label}"
 
     def _rounds(self, asked: Asked, played: WorkloadResult) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
@@ -112,7 +122,7 @@ class Rounds:
 
         def one_round() -> None:
             number_of_round = len(played.rounds) + 1
-            label = f"{self._served.launch_id}: {asked.label}, round {number_of_round} of {asked.rounds}"
+            label = f"{self._told(asked)}, round {number_of_round} of {asked.rounds}"
             self._served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
             unique = f"round {number_of_round}, prompt " if asked.cold else None
             result = play(
@@ -171,9 +181,7 @@ class Rounds:
             most,
         )
         if precision.standard_error is not None:
-            self._run.passing(
-                f"{self._served.launch_id}: {asked.label}: {name} known to {100 * precision.standard_error:.2f} %"
-            )
+            self._run.passing(f"{self._told(asked)}: {name} known to {100 * precision.standard_error:.2f} %")
         return precision.go_on
 
     def _keep(self, asked: Asked, played: WorkloadResult, result: LoadRound, began: float) -> None:
@@ -226,15 +234,16 @@ def progress_line(label: str, progress: Progress) -> str:
     return f"{label}: {progress.done} of {progress.total} answers, {progress.tokens} tokens"
 
 
-def _in_words(played: WorkloadResult) -> str:
-    """The figures people look for first."""
-    shown = []
-    for name, unit in (("output_tokens_per_s", "tokens/s"), ("ttft_s", "s"), ("acceptance_length", "")):
+SPEED = (("", "output_tokens_per_s", "tokens/s"), ("TTFT ", "ttft_s", "s"))
+YIELD = (("acceptance length ", "acceptance_length", ""),)
+
+
+def _in_words(played: WorkloadResult, asked: Asked) -> str:
+    """The figures people look for first; of prompts that are asked once for their counts no times."""
+    shown = [f"{asked.workload.requests} prompts once"] if asked.counts_only else []
+    for label, name, unit in YIELD if asked.counts_only else (*SPEED, *YIELD):
         value = played.median(name)
         if value is not None:
-            label = {"output_tokens_per_s": "", "ttft_s": "TTFT ", "acceptance_length": "acceptance length "}[
-                name
-            ]
             shown.append(f"{label}{number(value, unit)}")
     faults = sum(len(round_.requests) - len(round_.ok) for round_ in played.rounds)
     if faults:

@@ -125,7 +125,10 @@ class Run:
         if outlook is not None and self._launching is not None:
             launch_id, begun = self._launching
             text = f"{text}, {outlook.of_launch(launch_id.arm, time.monotonic() - begun)}"
-        self.progress.passing(f"{text}; {outlook}" if outlook is not None else text)
+        if outlook is None:
+            self.progress.passing(text)
+        else:
+            self.progress.passing(text, str(outlook), outlook.share)
 
     def can_spare(self, seconds: float) -> bool:
         """Is there time for something beside what is planned?"""

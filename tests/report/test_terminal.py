@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -107,6 +107,14 @@ def test_a_change_beside_the_other_arms_is_said_to_be_one() -> None:
     assert lines[-1] == "(1) relative to the other arms; the value itself moved +0.1 %"
 
 
+def test_a_loss_whose_interval_holds_no_change_says_what_it_rests_on() -> None:
+    one = verdict("regression", change=-0.05, half=0.06)
+    lines = shown(
+        [msgspec.structs.replace(one, reason="common to all arms (5 %): the machine; under test: x")]
+    )
+    assert lines[-1] == "(1) common to all arms (5 %): the machine"
+
+
 QUESTIONS = st.sampled_from(
     ["decode_throughput[c1]", "acceptance_by_context[131072]", "mtp_speedup_by_context[16384]", "x"]
 )
@@ -120,6 +128,7 @@ VERDICTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(verdicts=st.lists(VERDICTS, min_size=1, max_size=8), unfolded=st.booleans())
 def test_no_line_is_wider_than_a_hundred_columns(verdicts: list[Verdict], unfolded: bool) -> None:
     lines = shown(verdicts, Looks(unfolded=unfolded, terminal=True))
@@ -149,6 +158,7 @@ def test_colours_only_where_they_are_asked_for_and_they_change_no_word() -> None
     assert [re.sub("\x1b\\[[0-9;]*m", "", line).rstrip() for line in coloured] == plain
 
 
+@settings(deadline=None)
 @given(foreign=st.text(max_size=30))
 def test_what_a_server_says_is_neither_markup_nor_an_escape_sequence(foreign: str) -> None:
     said = f"[red]{foreign}\x1b[2J:smile:\x07[/red]"

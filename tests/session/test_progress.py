@@ -13,7 +13,7 @@ from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.times import Expected, Times
 from suite.terminal import progress as module
-from suite.terminal.progress import Progress, clock
+from suite.terminal.progress import Progress, bar, clock
 
 
 class Config:
@@ -58,7 +58,7 @@ def test_on_a_terminal_the_line_lives(pipe, monkeypatch):
     assert "\n" not in told
     assert "loading weights (0:00)" in told
     progress.passing("x")
-    assert f"\rx (0:00){' ' * 33}" in said(), "what was longer before is overwritten"
+    assert "\r\x1b[Jx (0:00)" in said(), "what stood there before is taken away"
     progress.done()
     time.sleep(0.1)
     said()
@@ -70,9 +70,58 @@ def test_a_remark_is_no_wider_than_the_terminal(pipe, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     out, said = pipe
     progress = Progress(Config(), out, terminal=True)
-    progress.passing("word " * 40)
+    progress.passing("word " * 40, "about 3 min left, and much more to say", 0.5)
+    lines = said().split("\n")
     progress.done()
-    assert len(said().split("\r")[1]) == 39
+    assert max(map(len, lines)) == 39
+    assert lines[1].startswith(bar(0.5)[:39])
+
+
+def test_how_far_and_how_long_still_stand_below_what_is_going_on(pipe, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    out, said = pipe
+    progress = Progress(Config(), out, terminal=True)
+    progress.passing("mtp-on, launch 1: warming up", "launch 2 of 7, about 3 min left", 0.25)
+    assert said() == f"mtp-on, launch 1: warming up\n{bar(0.25)} launch 2 of 7, about 3 min left"
+    progress.passing("again", "about 2 min left", 0.5)
+    assert said() == f"\r\x1b[A\x1b[Jagain\n{bar(0.5)} about 2 min left"
+    progress.clear()
+    assert said() == "\r\x1b[A\x1b[J"
+    progress.clear()
+    assert said() == "", "what is gone is not taken away again"
+    progress.done()
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.0, 0.49, 1.0, 1.7])
+def test_a_bar_is_as_long_however_far_a_run_is(share):
+    assert len(bar(share)) == len(bar(share, drawn=False)) == 20
+    assert bar(share, drawn=False).isascii()
+
+
+def test_a_line_that_pytest_has_begun_is_left_alone(pipe, monkeypatch):
+    class Reporter:
+        currentfspath = "scenarios/test_decode.py"
+
+    config = Config()
+    config.getplugin = lambda name: reporter
+    out, said = pipe
+    reporter = Reporter()
+    progress = Progress(config, out, terminal=True)
+    progress.passing("warming up")
+    assert said() == "\nwarming up"
+    assert reporter.currentfspath is None, "pytest begins another line then"
+    progress.done()
+
+
+@pytest.mark.parametrize("dumb", [True, False])
+def test_a_dumb_terminal_is_none(pipe, monkeypatch, dumb):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb" if dumb else "xterm")
+    out, said = pipe
+    progress = Progress(Config(), out)
+    progress.passing("warming up")
+    assert said() == ("" if dumb else "warming up")
+    progress.done()
 
 
 def test_elsewhere_a_line_now_and_then(pipe, monkeypatch):
@@ -108,7 +157,7 @@ def test_secrets_and_control_characters_do_not_pass(pipe):
     progress.passing("\x1b[2J Authorization: Bearer abcdefghijklmnop")
     progress.done()
     told = said()
-    assert "\x1b" not in told
+    assert "\x1b[2J" not in told
     assert "abcdefghijklmnop" not in told
 
 
@@ -135,6 +184,7 @@ def test_how_far_and_how_long_still():
     assert str(now) == "launch 1 of 2, 1 of 10 rounds done, about 22 min left"
     now.told_again(LaunchId("on", 1))
     assert str(now) == "launch 2 of 2, 1 of 10 rounds done, about 2 min left"
+    assert now.share == pytest.approx(1 - 120 / 2640)
 
 
 def test_a_further_look_is_added():
