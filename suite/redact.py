@@ -131,6 +131,10 @@ _BEARER = re.compile(r"(?i)\b(bearer\s+)([A-Za-z0-9._~+/=-]{6,})")
 _FLAG = re.compile(r"(?<![\w-])(--?)([A-Za-z][\w-]*)([= ]\s*)([\"']?)([^\s\"']+)")
 _NAMED = re.compile(r"(?<![\w-])([\"']?)([A-Za-z][\w-]*)\1(\s*[:=]\s*)([\"'])((?:(?!\4)[^\\]|\\.){1,4000})\4")
 _ASSIGNED = re.compile(r"(?<![\w-])([A-Za-z]\w*)=([^\s\"',;&)\]}]+)")
+_LINE = re.compile(
+    r"(?m)(^[ \t]*(?:- +)?|[\"'])([A-Za-z][\w-]*)(:[ \t]+)(?!(?i:bearer|basic|token|digest)\b)([^\s\"',;)\]}]+)"
+)
+"""A line of YAML, or a header as curl is given it."""
 _PLAIN = re.compile(r"-?[\d.]+|none|null|true|false|\*+", re.IGNORECASE)
 """Values that are no secret under any name."""
 
@@ -161,6 +165,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     if "=" in text or ":" in text:
         text = _NAMED.sub(_named, text)
         text = _ASSIGNED.sub(_assigned, text)
+        text = _LINE.sub(_line, text)
     return text
 
 
@@ -177,6 +182,11 @@ def _named(match: re.Match[str]) -> str:
 def _assigned(match: re.Match[str]) -> str:
     hidden = is_secret(match[1]) and not _PLAIN.fullmatch(match[2])
     return f"{match[1]}={MASK}" if hidden else match[0]
+
+
+def _line(match: re.Match[str]) -> str:
+    hidden = is_secret(match[2]) and not _PLAIN.fullmatch(match[4])
+    return f"{match[1]}{match[2]}{match[3]}{MASK}" if hidden else match[0]
 
 
 def masked(value: Any, name: str = "") -> Any:
