@@ -79,8 +79,8 @@ def shortcomings(told: Sequence[Told]) -> list[str]:
 
 
 def disturbed(told: Sequence[Told]) -> bool:
-    """Did steps move in runs of the same head, too? Then the machine was not quiet, and steps say nothing of a build."""
-    return any("steps" in one.sentence for one in told if one.name != "noisier head")
+    """Did steps move in the same build run again? Then the machine was not quiet, and steps say nothing of a build."""
+    return any("steps" in one.sentence for one in told if one.name == "again")
 
 
 def _holds_zero(verdict: Verdict) -> bool:
