@@ -38,38 +38,45 @@ def launch() -> int:
 
 
 @pytest.fixture
+def build() -> str:
+    """Which of two builds this item is played on; empty where one is measured."""
+    return ""
+
+
+@pytest.fixture
 def target(request: pytest.FixtureRequest) -> Target:
     """The target under test."""
     return _parts(request).settings.target
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, arm: str, launch: int) -> RunningArm:
+def server(request: pytest.FixtureRequest, arm: str, launch: int, build: str) -> RunningArm:
     """The server of this item's arm and launch, shared with the other items that need the same launch."""
     parts = _parts(request)
     try:
-        served = parts.run.served(LaunchId(arm, launch))
+        served = parts.run.served(LaunchId(arm, launch, build))
     except NotThisArm as other:
         pytest.skip(other.summary)
-    served.files = parts.files
     served.doing = request.node.stash.get(question_of, request.node.name)
     request.node.stash[served_key] = served
     return served
 
 
 @pytest.fixture
-def launching(request: pytest.FixtureRequest, arm: str, launch: int) -> Launching:
+def launching(request: pytest.FixtureRequest, arm: str, launch: int, build: str) -> Launching:
     """An attempt to launch this item's arm, which may fail and say why."""
     parts = _parts(request)
-    launch_id = request.node.stash.get(launch_id_of, LaunchId(arm, launch))
-    return Launching(parts.run, launch_id, parts.files)
+    launch_id = request.node.stash.get(launch_id_of, LaunchId(arm, launch, build))
+    return Launching(parts.run, launch_id)
 
 
 @pytest.fixture
 def canary(request: pytest.FixtureRequest, server: RunningArm) -> Canary:
     """Questions with checkable answers, for this server."""
     parts = _parts(request)
-    return Canary(server, parts.settings.sizes.canary_questions, parts.memory.scores)
+    return Canary(
+        server, parts.settings.sizes.canary_questions, parts.memory.scores_of(server.launch_id.build)
+    )
 
 
 @pytest.fixture
@@ -77,7 +84,9 @@ def answers(request: pytest.FixtureRequest, server: RunningArm) -> Answers:
     """This server's greedy answers, and those noted of other arms in this run."""
     parts = _parts(request)
     sizes = parts.settings.sizes
-    return Answers(server, parts.memory.answers, sizes.lossless_prompts, sizes.max_tokens)
+    return Answers(
+        server, parts.memory.answers_of(server.launch_id.build), sizes.lossless_prompts, sizes.max_tokens
+    )
 
 
 @pytest.fixture
@@ -87,10 +96,10 @@ def log(server: RunningArm) -> LogChecks:
 
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest) -> Table:
-    """A table shown at the end of the run; its title is the first line of the scenario's docstring."""
+def table(request: pytest.FixtureRequest, build: str) -> Table:
+    """A table shown at the end of the run, of two builds one each; its title is the first line of the docstring."""
     documented = (request.function.__doc__ or request.node.name).strip().splitlines()[0].rstrip(".")
-    return Table(_parts(request).memory.tables, documented)
+    return Table(_parts(request).memory.tables, f"{documented}, {build}" if build else documented)
 
 
 @pytest.fixture

@@ -80,6 +80,18 @@ def add_options(parser: pytest.Parser) -> None:
         type=float,
         help="be done within so many minutes, servers down and verdict written: the plan is cut until it fits",
     )
+    add(
+        "--reference",
+        metavar="BUILD",
+        help="compare two builds, launch by launch in turn: the one there is (sglang==0.5.20, an image, an interpreter, a "
+        "checkout, a name of [builds], known-good, own)",
+    )
+    add("--candidate", metavar="BUILD", help="with --reference: the build that may take its place")
+    add(
+        "--promote-on-pass",
+        action="store_true",
+        help="with --reference: if all of it passes, record the candidate as the new baseline",
+    )
     add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
     add(
         "--format",

@@ -58,7 +58,7 @@ def _made(table: config.Build, target: config.Target, directory: Path, say: Say)
         _no_other_packages(table, target)
         return Build(table.name, None, table.flags, table.env)
     python, lock = _interpreter(table, version, target, directory, say)
-    return Build(table.name, _process(python, target), table.flags, table.env, lock)
+    return Build(table.name, _process(python, target), table.flags, table.env, lock, version or "")
 
 
 def _interpreter(
@@ -110,13 +110,14 @@ def _of_the_target(version: str, table: config.Build, target: config.Target, dir
     flags, env = {**filled, **table.flags}, {**known.env, **table.env}
     if known.image is not None:
         image = known.image.replace("{version}", version)
-        return Build(table.name, _container(image, target), flags, env)
+        return Build(table.name, _container(image, target), flags, env, version=version)
     if known.python is None:
-        return Build(table.name, None, flags, env)
+        return Build(table.name, None, flags, env, version=version)
     python = known.python.replace("{version}", version)
     if target.host == "local" and not os.path.exists(directory / python):
         return None
-    return Build(table.name, _process(_there(python, target, directory), target), flags, env)
+    launch = _process(_there(python, target, directory), target)
+    return Build(table.name, launch, flags, env, version=version)
 
 
 def _filled(value: FlagChangeValue, version: str) -> FlagChangeValue:

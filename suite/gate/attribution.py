@@ -29,7 +29,8 @@ def causes(session: Session, judged: Judgement) -> list[Cause]:
     found = _promises(session, judged, left)
     elsewhere = _infrastructure(session, left)
     unmeasured = [left.pop(key) for key in list(left) if is_unmeasured(left[key])]
-    found += machine(judged, left, {arm for cause in found if cause.figures for arm in cause.arms})
+    explained = {arm for cause in found if cause.figures for arm in cause.arms}
+    found += machine(judged, left, explained, same_machine=session.reference is not None)
     found += factor_causes(session, judged, left)
     untrusted = [v for v in judged.verdicts.values() if v.word == "invalid" and not is_unmeasured(v)]
     undecided = [v for v in judged.verdicts.values() if v.word == "inconclusive"]

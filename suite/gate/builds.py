@@ -65,7 +65,7 @@ def judge_builds(
     for (question, arm), (old, new) in pairs.items():
         for metric in sorted({*old.metrics} & {*new.metrics}):
             rule, key = book.of(metric, arm), Key(question, arm, metric)
-            if rule is None or not rule.gated or (old.judged and metric not in old.judged):
+            if rule is None or not is_judged(rule, new, book):
                 continue
             reason = next((r for s in (old, new) if (r := untrusted(s) or bad_value(s, metric))), None)
             if reason:
@@ -75,6 +75,12 @@ def judge_builds(
     if judged:
         verdicts |= _compared(judged, pairs, builds, share)
     return [verdicts[key] for key in sorted(verdicts)]
+
+
+def is_judged(rule: MetricRule, series: Series, book: Rules) -> bool:
+    """Whether a metric is judged in a series: where it is asked about, else by its rule, unless it is switched off."""
+    asked = rule.name in series.judged if series.judged else rule.gated
+    return asked and not book.switched_off(rule.name, series.arm)
 
 
 def _pairs(

@@ -60,10 +60,13 @@ def _step_or_acceptance(verdict: Verdict, judged: Judgement) -> str | None:
     return f"neither steps nor acceptance moved enough to explain it: {figures}"
 
 
-def machine(judged: Judgement, left: dict[Key, Verdict], explained: Collection[str]) -> list[Cause]:
+def machine(
+    judged: Judgement, left: dict[Key, Verdict], explained: Collection[str], *, same_machine: bool = False
+) -> list[Cause]:
     """Every figure of speed of every arm worse, surely and alike: then no arm and no factor is the cause.
 
     explained: arms that broke a promise which tells why they are slow; they say nothing of the machine.
+    same_machine: both sides were measured in turn on one machine, which is out of the question then.
     """
     speed = [
         v
@@ -81,7 +84,7 @@ def machine(judged: Judgement, left: dict[Key, Verdict], explained: Collection[s
         del left[key]
     text = (
         f"everything is slower in every arm alike, by {100 * min(losses):.2g} to {100 * max(losses):.2g} %: "
-        "the machine, or a build that slows all it does"
+        f"{'' if same_machine else 'the machine, or '}a build that slows all it does"
     )
     return [Cause("machine", text, arms, [f"{k.question}, {k.arm}: {k.metric}" for k in figures])]
 

@@ -31,6 +31,7 @@ from suite.gate.records import (
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.settle import launches_can_settle
 from suite.gate.tails import JUDGED_WITH, judgeable
+from suite.gate.two_builds import judge_two_builds
 from suite.gate.values import bad_value, launch_log, set_aside, untrusted
 from suite.gate.verdicts import Estimate, Judgement, Verdict, Word
 from suite.sglang import config_diff
@@ -48,6 +49,8 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
     """
     check_session(session)
     book = rules or Rules()
+    if session.reference is not None:
+        return judge_two_builds(session.rounded(), book)
     session = beside_baselines(session.rounded(), found.baselines)
     case = _Case(session, found, book)
     verdicts = {key: verdict for key in case.gated if (verdict := case.without_statistics(key)) is not None}

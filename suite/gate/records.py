@@ -189,12 +189,29 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     accepted: str = ""
 
 
+class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The build that a candidate is compared with, measured in the same run, launch by launch in turn.
+
+    name, candidate: as they were asked for; series: its answers to the same questions; outcomes: how its items ended.
+    """
+
+    name: str
+    candidate: str
+    series: list[Series] = []
+    outcomes: list[Outcome] = []
+
+    def find(self, question: str, arm: str) -> Series | None:
+        """Its series of this question and arm, or None."""
+        return next((s for s in self.series if s.question == question and s.arm == arm), None)
+
+
 class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run: everything needed to judge it, and to judge it again years later.
 
     run_id: unique; started_at: ISO 8601 date and time; environment: facts about the run that are neither
     identity nor subject (host name, command line of the suite) and are never compared.
     asked: all that the run was to judge, measured or not; outcomes: how its items ended; events: what else happened.
+    reference: where two builds are compared, the other one; all else is of the candidate.
     """
 
     run_id: str
@@ -206,6 +223,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: list[Asked] = []
     outcomes: list[Outcome] = []
     events: list[Event] = []
+    reference: Reference | None = None
 
     def find(self, question: str, arm: str) -> Series | None:
         """The series of this question and arm, or None."""
@@ -213,9 +231,10 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def rounded(self) -> Session:
         """The same session with every value as it is stored, so that judging before and after storing agree."""
-        return msgspec.structs.replace(
-            self, series=sorted((_rounded(s) for s in self.series), key=lambda s: (s.question, s.arm))
-        )
+        reference = self.reference
+        if reference is not None:
+            reference = msgspec.structs.replace(reference, series=_all_rounded(reference.series))
+        return msgspec.structs.replace(self, series=_all_rounded(self.series), reference=reference)
 
 
 def round_value(value: float | None) -> float | None:
@@ -223,6 +242,10 @@ def round_value(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.{DIGITS}g}")
+
+
+def _all_rounded(series: Sequence[Series]) -> list[Series]:
+    return sorted((_rounded(s) for s in series), key=lambda s: (s.question, s.arm))
 
 
 def _rounded(series: Series) -> Series:

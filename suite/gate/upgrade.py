@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from suite.gate.decide import PASS_WIDTH
 from suite.gate.deltas import FLOOR
@@ -25,6 +27,10 @@ CAP = 12.0
 OWN_SHARE = 2.0
 """What metrics teach one another of their variance weighs at most so many times what each knows of its own: at 2+2
 launches, one degree of freedom, a metric four times as noisy as the others was else called worse in 9 % of runs."""
+LAUNCH_SD = 0.03
+"""What launches of one build are said to differ by at most, where there is one of each: no calmer machine is claimed."""
+OUTRIGHT = 0.15
+"""A loss of this much or more may be said after one launch of each build, if it is beyond the launch's own spread too."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,22 @@ class Comparison:
 def order(pairs: int) -> str:
     """The order of launches, R(eference) and C(andidate): RCCRRCCR... Both sit at the same mean time."""
     return "".join("RC" if i % 2 == 0 else "CR" for i in range(pairs))
+
+
+def shares(looks: int) -> list[float]:
+    """How the error rate is spent over so many looks."""
+    spent = LOOK_SHARES[: max(1, looks)]
+    return [share / sum(spent) for share in spent]
+
+
+def lost_outright(change: float, tests: int) -> bool:
+    """Is a change (signed log, + = worse) between one launch of each build a loss beyond any doubt?
+
+    Nothing is known of how launches differ here, so `LAUNCH_SD` is taken for it; of `tests` figures a tenth of the error
+    rate is spent. For a 20 % loss two launches more would be an hour of a large machine for nothing.
+    """
+    critical = float(norm.isf(0.1 * ALPHA / max(1, tests))) * LAUNCH_SD * math.sqrt(2)
+    return change > max(math.log1p(OUTRIGHT), critical)
 
 
 def compare_builds(

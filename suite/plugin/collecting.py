@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from suite.builds import BuildError
 from suite.cluster.options import shard_wanted
 from suite.cluster.shards import part_of
 from suite.config import ConfigError
@@ -14,10 +15,11 @@ from suite.plugin.parts import Parts
 from suite.plugin.pasted import Pasted, verdicts_as_keywords
 from suite.report import allure_files, junit
 from suite.report.clean import clean
+from suite.session import first_starts
 from suite.session.collection import arrange, is_scenario, parametrize, verdict_of, within_budget
 from suite.session.minutes import Deadline, fitted, reserve_s
+from suite.session.plan import BUILDS
 from suite.session.price import price
-from suite.session.resuming import arms_of
 
 
 class Collecting:
@@ -39,12 +41,13 @@ class Collecting:
             _ = parts.settings
             shard_wanted(parts.config)
             _ = parts.stored  # the gate's settings are checked before anything is launched
-        except (ConfigError, GateError) as error:
+        except (ConfigError, GateError, BuildError) as error:
             raise pytest.UsageError(*clean(str(error)).splitlines()) from None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if metafunc.definition.get_closest_marker("arms") is not None:
-            parametrize(metafunc, self._parts.settings.target, self._parts.settings.sizes)
+            chosen = self._parts.settings
+            parametrize(metafunc, chosen.target, chosen.sizes, BUILDS if chosen.comparing else ())
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -95,8 +98,9 @@ class Collecting:
             cut = fitted(
                 parts.arranged.scenarios,
                 chosen.sizes,
-                parts.deadline.left_s,
+                parts.deadline.left_s - first_starts.seconds(parts.first_starts, expected),
                 lambda items, sizes: price(items, chosen.target, sizes, expected),
+                chosen.fewest_launches,
             )
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
@@ -111,8 +115,10 @@ class Collecting:
         parts = self._parts
         assert parts.resumption is not None
         chosen, begun = parts.settings, parts.resumption.begun
-        known = [arm for arm in begun.arms if arm in chosen.target.arms]
-        arms = arms_of(chosen.target, known, chosen.extra_flags)
+        known = [
+            arm for arm in chosen.target.arms if arm in {name.partition(" of ")[0] for name in begun.arms}
+        ]
+        arms = parts.arms_of(known)
         there = [item.nodeid for item in parts.arranged.scenarios]
         try:
             parts.resumption.must_be(chosen.target.name, chosen.plan, arms, there)

@@ -84,7 +84,7 @@ class Ending:
         if directory:
             judgement = self._parts.judge.judgement()
             allure_files.write_run(
-                Path(directory), run, judgement, {**run.build.subject({}), **run.environment.subject()}
+                Path(directory), run, judgement, {**run.main.build.subject({}), **run.environment.subject()}
             )
 
     def pytest_unconfigure(self) -> None:

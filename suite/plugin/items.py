@@ -48,12 +48,21 @@ class Items:
         parts.run.drop_lost()
         if isinstance(lost, SupervisorLost):
             parts.run.tell("supervisor", f"{lost.summary}; {item.name} is asked again")
-            return parts.run.losses.supervisor_lost(launch_id.arm, item.nodeid)
-        if not parts.run.losses.died(launch_id.arm, item.nodeid, lost.summary):
+            return parts.run.losses.supervisor_lost(launch_id.who, item.nodeid)
+        if not parts.run.losses.died(launch_id.who, item.nodeid, lost.summary):
             return False
         what = f"server of {launch_id}"
         parts.run.tell(
             "death", f"{launch_id}: {lost.summary}; it is launched again, and asked {item.name} again"
+        )
+        parts.run.note(
+            Item(
+                what,
+                launch_id.number,
+                outcome_of(what, "launch", launch_id.arm, launch_id.number, lost),
+                time.time(),
+                build=launch_id.build,
+            )
         )
         parts.run.note(
             Item(

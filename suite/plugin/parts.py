@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
+from suite.builds import Build
 from suite.cluster.shards import with_build
 from suite.config import ConfigError
 from suite.gate import GateError, Session
 from suite.questions.memory import Memory
 from suite.servers import ServerDied, SupervisorLost, end_all_at_once
+from suite.session import first_starts
 from suite.session.collection import Arranged, asked_of, ratios_of
 from suite.session.entries import FORMAT, VERSION, Begun, Entry, Resumed, Shard
-from suite.session.host_evidence import HostEvidence
 from suite.session.minutes import Deadline
+from suite.session.plan import BUILDS, LaunchId
 from suite.session.price import Price, price
 from suite.session.recording import WorkloadResult
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
@@ -92,6 +94,7 @@ class Parts:
                 again=self.resumption.folder if self.resumption else None,
                 on_full=self.signals.stop,
                 part=f"-shard{self.shard.number}of{self.shard.of}" if self.shard else "",
+                compared=self.compared,
             )
             self.begun.note(self._first_entry(self.begun))
         return self.begun
@@ -101,7 +104,7 @@ class Parts:
         if self.resumption is not None:
             return Resumed(time.time(), socket.gethostname())
         arms = list(dict.fromkeys(launch_id.arm for launch_id in self.arranged.launch_ids))
-        shard = with_build(self.shard, run.build) if self.shard is not None else None
+        shard = with_build(self.shard, run.main.build) if self.shard is not None else None
         if shard is not None:
             arms = [arm for its in shard.arms for arm in its if arm in run.target.arms]
         return Begun(
@@ -113,13 +116,35 @@ class Parts:
             plan=self.settings.plan,
             host=socket.gethostname(),
             options=options_of(self.config),
-            arms=arms_of(self.settings.target, arms, self.settings.extra_flags),
+            arms=self.arms_of(arms),
             items=[item.nodeid for item in self.arranged.scenarios],
             left_out=self.left_out,
             asked=asked_of(self.arranged.verdicts),
             ratios=ratios_of(self.arranged.verdicts),
             shard=shard,
+            builds={name: build.name for name, build in self.compared.items()},
         )
+
+    @cached_property
+    def compared(self) -> dict[str, Build]:
+        """The two builds of a run that compares them, ready to be launched: installed where they are to be.
+
+        Raises:
+            BuildError, GateError: one of them cannot be had.
+        """
+        comparing = self.settings.comparing
+        return comparing.resolved(self.progress.say) if comparing is not None else {}
+
+    def arms_of(self, arms: Sequence[str]) -> dict[str, str]:
+        """What each arm is, as a line; of two builds each, by whose it is."""
+        chosen = self.settings
+        if not self.compared:
+            return arms_of(chosen.target, arms, chosen.extra_flags)
+        lines: dict[str, str] = {}
+        for name, build in self.compared.items():
+            of_build = arms_of(build.on(chosen.target), arms, chosen.extra_flags)
+            lines |= {LaunchId(arm, 1, name).who: line for arm, line in of_build.items()}
+        return lines
 
     @cached_property
     def expected(self) -> Expected:
@@ -127,13 +152,15 @@ class Parts:
         chosen = self.settings
         return Expected(known(path_of(chosen.results, chosen.target.name)), chosen.target, chosen.sizes)
 
-    @cached_property
-    def files(self) -> HostEvidence:
-        return HostEvidence(lambda: self.run.runtime)
-
     def facts(self, served: RunningArm) -> dict[str, Any]:
         """The subject of what is measured on a server: all that an upgrade may change."""
         return self.stored.subject(self.run, served)
+
+    @property
+    def first_starts(self) -> list[LaunchId]:
+        """The launches that warm two builds before they are measured."""
+        arms = list(dict.fromkeys(launch_id.arm for launch_id in self.arranged.launch_ids))
+        return first_starts.wanted(BUILDS, arms) if self.settings.comparing is not None else []
 
     @cached_property
     def stored(self) -> RunStore:

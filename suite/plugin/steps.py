@@ -7,14 +7,17 @@ from typing import NoReturn
 
 import pytest
 
+from suite.builds import BuildError
 from suite.cluster.options import show_plan
-from suite.gate import Judgement, Outcome, WriteFailed
-from suite.gate.status import INFRASTRUCTURE
+from suite.gate import GateError, Judgement, Outcome, WriteFailed
+from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.plugin.parts import Parts
 from suite.report import planned
+from suite.session import first_starts
 from suite.session.beforehand import objections
 from suite.session.collection import asked_of, launch_id_of, verdict_of
 from suite.session.entries import Item
+from suite.session.looked_at import look_at_builds
 from suite.session.minutes import TimeIsUp
 from suite.session.outcomes import AnotherBuild
 from suite.session.outlook import Outlook
@@ -102,11 +105,15 @@ class Steps:
                 parts.progress.say(f"going on with {run.run_id}: {done} of {rest} launches are complete")
                 for line in parts.resumption.damage:
                     parts.progress.say(line)
-                run.must_be_the_build()
+                run.must_be_the_builds()
             self._must_be_recordable(run)
+            if parts.compared:
+                look_at_builds(
+                    run, list(dict.fromkeys(launch_id.arm for launch_id in parts.arranged.launch_ids))
+                )
         except WriteFailed as error:
             pytest.exit(str(error), returncode=INFRASTRUCTURE)
-        except AnotherBuild as error:
+        except (AnotherBuild, BuildError, GateError) as error:
             raise pytest.UsageError(str(error)) from None
 
     def _must_be_recordable(self, run: Run) -> None:
@@ -124,6 +131,9 @@ class Steps:
         parts = self._parts
         limit: int | None = parts.settings.sizes.launches
         measuring = [item for item in parts.arranged.items if verdict_of not in item.stash]
+        first_starts.warm(parts.run, parts.first_starts)
+        if parts.compared and (limit or 0) > 1:
+            measuring = self._first_pair(session, playing, measuring)
         while measuring:
             playing.play(session, measuring)
             if not parts.measured or parts.run.stopping.reason is not None:
@@ -135,6 +145,23 @@ class Steps:
             parts.deadline.measured()
         parts.run.told.ended = parts.run.stopping.reason or ""
         parts.judge.look()
+
+    def _first_pair(
+        self, session: pytest.Session, playing: Playing, measuring: list[pytest.Item]
+    ) -> list[pytest.Item]:
+        """Play one launch of each of two builds; what is still to be played, nothing after a no-go beyond doubt."""
+        parts = self._parts
+        later = [
+            item for item in measuring if launch_id_of in item.stash and item.stash[launch_id_of].number > 1
+        ]
+        playing.play(session, [item for item in measuring if item not in later])
+        if not parts.measured or parts.run.stopping.reason is not None:
+            return later
+        judgement = parts.judge.look(parts.run.told.session(up_to=1))
+        if judgement.status != BROKEN:
+            return later
+        parts.progress.say("the first pair of launches says no-go: nothing more is launched")
+        return []
 
     def _more(self, judgement: Judgement) -> list[pytest.Item]:
         """The held-back items that the next look needs, in launch order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from suite.load import ClosedLoop, Prompt, RequestRecord, Sampling, Workload, play
@@ -142,7 +142,7 @@ class Canary:
         noted: scores by arm, kept for the whole run.
     """
 
-    def __init__(self, served: RunningArm, count: int, noted: dict[str, Score]) -> None:
+    def __init__(self, served: RunningArm, count: int, noted: MutableMapping[str, Score]) -> None:
         self._served = served
         self._count = count
         self._noted = noted

@@ -7,7 +7,6 @@ import pytest
 from suite import metrics
 from suite.questions.speculation import Speculation
 from suite.servers import LaunchFailed, NotThisArm, OutOfMemory
-from suite.session.host_evidence import HostEvidence
 from suite.session.outcomes import ArmUnavailable, BrokenPromise
 from suite.session.plan import LaunchId
 from suite.session.run import Run
@@ -19,21 +18,18 @@ DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
 class Launching:
     """One launch of one arm, begun when first asked for."""
 
-    def __init__(self, run: Run, launch_id: LaunchId, files: HostEvidence) -> None:
+    def __init__(self, run: Run, launch_id: LaunchId) -> None:
         self._run = run
         self._slot = launch_id
-        self._files = files
 
     def attempt(self) -> RunningArm | LaunchFailed | ArmUnavailable:
         """The server if it came up, otherwise why it did not."""
         try:
-            served = self._run.served(self._slot)
+            return self._run.served(self._slot)
         except (LaunchFailed, ArmUnavailable) as error:
             return error
         except NotThisArm as other:
             pytest.skip(other.summary)
-        served.files = self._files
-        return served
 
     def must_be_refused_for_its_draft(self) -> None:
         """Assert that the server does not start, and that its own words name the draft.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -115,7 +115,11 @@ class Answers:
     """
 
     def __init__(
-        self, served: RunningArm, noted: dict[str, Mapping[str, Answer]], prompts: int, max_tokens: int
+        self,
+        served: RunningArm,
+        noted: MutableMapping[str, Mapping[str, Answer]],
+        prompts: int,
+        max_tokens: int,
     ) -> None:
         self._served = served
         self._noted = noted

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, TypeVar
 
 from suite.questions.canary import Score
 from suite.questions.lossless import Answer
 from suite.questions.tables import Tables
 from suite.session.entries import Item
+
+T = TypeVar("T")
+
+
+class OfBuild(MutableMapping[str, T]):
+    """What is kept by arm, seen by one of two builds: it neither sees nor touches the other's."""
+
+    def __init__(self, whole: dict[str, T], build: str) -> None:
+        self._whole = whole
+        self._of = f" of the {build}" if build else ""
+
+    def __getitem__(self, arm: str) -> T:
+        return self._whole[arm + self._of]
+
+    def __setitem__(self, arm: str, value: T) -> None:
+        self._whole[arm + self._of] = value
+
+    def __delitem__(self, arm: str) -> None:
+        del self._whole[arm + self._of]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removesuffix(self._of) for name in self._whole if name.endswith(self._of))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Memory:
@@ -19,6 +44,14 @@ class Memory:
         self.answers: dict[str, Mapping[str, Answer]] = {}
         self.scores: dict[str, Score] = {}
         self.mark()
+
+    def answers_of(self, build: str) -> MutableMapping[str, Mapping[str, Answer]]:
+        """Greedy answers by arm, of one of two builds where two are compared."""
+        return OfBuild(self.answers, build)
+
+    def scores_of(self, build: str) -> MutableMapping[str, Score]:
+        """Canary scores, likewise."""
+        return OfBuild(self.scores, build)
 
     def mark(self) -> None:
         """From here on, what is left belongs to the next item."""

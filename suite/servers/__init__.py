@@ -100,7 +100,7 @@ def launcher_for(
     if isinstance(target.launch, config.AttachLaunch):
         return AttachLauncher(suite, target, target.launch, log_dir, say, told, wait_s)
 
-    def way_for(host: Host) -> Way:
+    def way_for(host: Host, target: config.Target) -> Way:
         launch = target.launch
         if isinstance(launch, config.DockerLaunch):
             return DockerWay(launch, target)

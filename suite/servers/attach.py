@@ -81,8 +81,8 @@ class AttachLauncher:
     def abandon(self) -> None:
         """Nothing here is ours to end."""
 
-    def start(self, arm: config.Arm) -> Server:
-        """The running server, if it is what ``arm`` asks for.
+    def start(self, arm: config.Arm, serving: config.Target | None = None) -> Server:
+        """The running server, if it is what ``arm`` asks for; ``serving`` is no matter, whoever serves it.
 
         Raises:
             NotThisArm: it is not, or that cannot be seen from outside.

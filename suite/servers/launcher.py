@@ -51,7 +51,7 @@ class Launcher:
         log_dir: Path,
         say: Callable[[str], None],
         tell: Tell,
-        way_for: Callable[[Host], Way],
+        way_for: Callable[[Host, config.Target], Way],
         wait_s: float,
     ) -> None:
         self._suite = suite
@@ -63,6 +63,8 @@ class Launcher:
         self._wait_s = wait_s
         self.nodes: list[Node] = []
         self._ways: list[Way] = []
+        self._serving = target
+        """The target as the build serves it that is up or was last."""
         self._server: Server | None = None
         self._stack = ExitStack()
         self._abandoned = False
@@ -86,7 +88,7 @@ class Launcher:
         stack.callback(lambda: node.supervisor.close())  # of the one that is there then
         self._open_supervisor(node)
         # only now: what a dead run left may have changed whether a unit is running
-        way = self._way_for(host)
+        way = self._way_for(host, self.target)
         node.supervisor.make_room(way.enter, way.leave)
         self.nodes.append(node)
         self._ways.append(way)
@@ -124,10 +126,13 @@ class Launcher:
         for node in self.nodes:
             node.supervisor.leave()
 
-    def start(self, arm: config.Arm) -> Server:
+    def start(self, arm: config.Arm, serving: config.Target | None = None) -> Server:
         """Launch ``arm`` and wait until it is ready.
 
         A supervisor that is gone is replaced first.
+
+        Args:
+            serving: the target as another build serves it, on the same hosts and GPUs; without, as it is.
 
         Raises:
             LaunchFailed: one of its kinds; nothing of the server is left.
@@ -137,6 +142,7 @@ class Launcher:
         if self._server is not None:
             raise RuntimeError(f"{self._server.arm} is still up; stop it before starting {arm.name}")
         self._replace_lost()
+        self._serving = serving or self.target
         self.launches += 1
         begun = time.monotonic()
         try:
@@ -158,7 +164,7 @@ class Launcher:
         for rank, node in enumerate(self.nodes):
             placed = flags.merge({"host": self.target.bind, "port": ports[rank]})
             placed = placed.merge(self._between_nodes(rank, flags))
-            self._launch(node, rank, arm, placed, env)
+            self._launch(node, rank, self._ways_of_build()[rank], arm, placed, env)
             asked.append(placed)
         first = self.nodes[0]
         base_url = _base_url(first.host, self.target.bind, ports[0])
@@ -193,12 +199,18 @@ class Launcher:
     def _flags(self, arm: config.Arm) -> Flags:
         """What is asked for: a unit's own flags, the target's over them, the arm's over those."""
         own = {"model-path": self.target.model}
-        return self._ways[0].base.merge(own).merge(self.target.flags).merge(arm.flags)
+        return self._ways[0].base.merge(own).merge(self._serving.flags).merge(arm.flags)
+
+    def _ways_of_build(self) -> list[Way]:
+        """How the build that is to be up is launched on each node."""
+        if self._serving.launch == self.target.launch:
+            return self._ways
+        return [self._way_for(node.host, self._serving) for node in self.nodes]
 
     def _given(self, arm: config.Arm) -> tuple[Flags, dict[str, str]]:
         """Flags and variables of a launch, with what they name of this machine's environment."""
         try:
-            return borrowed.flags(self._flags(arm)), borrowed.env(self.target.arm_env(arm))
+            return borrowed.flags(self._flags(arm)), borrowed.env(self._serving.arm_env(arm))
         except borrowed.NotSet as missing:
             where = f"[targets.{self.target.name}] of {self._suite.path}"
             raise CannotStart(f"{missing} ({where})", "Export it where this suite is run.") from None
@@ -247,14 +259,16 @@ class Launcher:
         address = str(flags["dist-init-addr"]) if "dist-init-addr" in flags else self._meeting
         return {"nnodes": len(self.nodes), "node-rank": rank, "dist-init-addr": address}
 
-    def _launch(self, node: Node, rank: int, arm: config.Arm, flags: Flags, env: Mapping[str, str]) -> None:
+    def _launch(
+        self, node: Node, rank: int, way: Way, arm: config.Arm, flags: Flags, env: Mapping[str, str]
+    ) -> None:
         name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
         node.clock = PhaseClock()
         path = self.log_dir / f"{name}.log"
         log = LogCopy(path, _secrets(flags, env, node.host), node.clock.read, partial(self._log_failed, path))
         asked = Asked(flags, env, node.supervisor.next_token(), self.target.name, arm.name)
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
-        node.launch(asked.token, self._ways[rank].plan(asked), log, where)
+        node.launch(asked.token, way.plan(asked), log, where)
 
     def _log_failed(self, path: Path, error: OSError) -> None:
         self._tell("log", f"the copy of a server's log cannot be written: {path}: {error.strerror or error}")

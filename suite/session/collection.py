@@ -60,9 +60,11 @@ class SeriesId:
         return SeriesId(self.question, self.ratio.numerator, self.metrics, self.ratio, self.claims)
 
 
-def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes) -> None:
-    """Give a scenario its arms, its sizes and its launches, in this order, so that ids read
-    ``[mtp-on-c4-launch2]``."""
+def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes, builds: Sequence[str] = ()) -> None:
+    """Give a scenario its arms, its sizes, its builds where two are compared, and its launches, in this order.
+
+    Ids read ``[mtp-on-c4-launch2]`` and ``[mtp-on-c4-candidate-launch2]``.
+    """
     names = metafunc.fixturenames
     marker = metafunc.definition.get_closest_marker("arms")
     if "arm" not in names or marker is None:
@@ -78,6 +80,8 @@ def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes) -> None
         if argument in metafunc.definition._fixtureinfo.argnames:
             values = own.get(argument, getattr(sizes, key))
             metafunc.parametrize(argument, values, ids=[label.format(value) for value in values])
+    if builds and "build" in names:
+        metafunc.parametrize("build", builds)
     once = metafunc.definition.get_closest_marker("once") is not None
     launches = range(1, (1 if once else sizes.launches * sizes.looks) + 1)
     metafunc.parametrize("launch", launches, ids=[f"launch{number}" for number in launches])
@@ -188,7 +192,7 @@ def _note(item: pytest.Item, target: Target) -> None:
     """Note on an item which launch it needs, which series it belongs to, and whether it is known to fail."""
     params = item.callspec.params  # type: ignore[attr-defined]
     arm = target.launched_as(params["arm"]) if params["arm"] in target.arms else params["arm"]
-    item.stash[launch_id_of] = LaunchId(arm, params["launch"])
+    item.stash[launch_id_of] = LaunchId(arm, params["launch"], params.get("build", ""))
     known = target.known.get(item.originalname.removeprefix("test_"))  # type: ignore[attr-defined]
     if known is not None:
         item.add_marker(pytest.mark.xfail(reason=f"known: {known}", strict=True))
@@ -288,6 +292,8 @@ def verdict_name(item: pytest.Item) -> str | None:
         return None
     callspec = item.callspec  # type: ignore[attr-defined]
     parameters = str(callspec.id).rsplit("-launch", 1)[0]
+    if build := callspec.params.get("build"):
+        parameters = parameters.removesuffix(f"-{build}")
     if item.get_closest_marker("ratio"):
         parameters = parameters.removeprefix(callspec.params["arm"]).lstrip("-")
     label = f"{parameters}-verdict" if parameters else "verdict"

@@ -63,6 +63,7 @@ class Begun(_Entry, frozen=True, omit_defaults=True):
     ``--minutes`` left no time for; host: the machine that measures. asked: the series to be judged; ratios: of those
     that are ratios of two arms, by question the metric that is divided. shard: where this is a part of a plan that
     several hosts measure; the arms are then those of the whole plan.
+    builds: where two are compared, how ``reference`` and ``candidate`` were asked for.
     """
 
     format: str
@@ -79,6 +80,7 @@ class Begun(_Entry, frozen=True, omit_defaults=True):
     asked: list[Asked] = []
     ratios: dict[str, str] = {}
     shard: Shard | None = None
+    builds: dict[str, str] = {}
 
 
 class Resumed(_Entry, frozen=True, omit_defaults=True):
@@ -91,7 +93,8 @@ class Resumed(_Entry, frozen=True, omit_defaults=True):
 class Launching(_Entry, frozen=True, omit_defaults=True):
     """A launch begins. ``launch`` counts all launches of a run, ``number`` those that count within the arm.
 
-    build: which of two builds that are compared; empty where there is one. host: where the server runs.
+    build: ``reference`` or ``candidate`` of two that are compared; empty where there is one. number 0: to warm what a
+    build's first start warms, not to measure. host: where the server runs.
     """
 
     launch: int
@@ -131,6 +134,7 @@ class Complete(_Entry, frozen=True, omit_defaults=True):
 
     arm: str
     number: int
+    build: str = ""
 
 
 class Workload(_Entry, frozen=True, omit_defaults=True):
@@ -192,7 +196,7 @@ class Item(_Entry, frozen=True, omit_defaults=True):
     """How a scenario item ended, and what it leaves for others.
 
     item: its id in pytest; number: the launch within the arm. rows, notes: (title, row or sentence) of tables.
-    kept: what later items compare with, by name.
+    kept: what later items compare with, by name. build: as in ``Launching``.
     """
 
     item: str
@@ -203,6 +207,7 @@ class Item(_Entry, frozen=True, omit_defaults=True):
     rows: list[tuple[str, dict[str, Any]]] = []
     notes: list[tuple[str, str]] = []
     kept: dict[str, Any] = {}
+    build: str = ""
 
 
 class Note(_Entry, frozen=True, omit_defaults=True):

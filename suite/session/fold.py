@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from suite.gate import Asked, Event, Facts, Launch, Outcome, Plan, Series, Session, speedup
+from suite.gate import Asked, Event, Facts, Launch, Outcome, Plan, Reference, Series, Session, speedup
 from suite.session.entries import (
     Answering,
     Begun,
@@ -24,6 +24,7 @@ from suite.session.entries import (
     Round,
     Workload,
 )
+from suite.session.plan import CANDIDATE, REFERENCE, LaunchId
 from suite.session.recording import joined
 
 ENOUGH = 0.5
@@ -88,11 +89,15 @@ class Told:
     launches: dict[int, Launching] = field(default_factory=dict)
     ready: dict[int, Ready] = field(default_factory=dict)
     failed: dict[int, Failed] = field(default_factory=dict)
-    complete: set[tuple[str, int]] = field(default_factory=set)
+    complete: set[LaunchId] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     ended: str = ""
     """Why the run was ended before its end, where it says so."""
+    reference: Told | None = None
+    """Where two builds are compared, all of the other build; the rest is the candidate's, but for ``launches``."""
+    beside: Told | None = field(default=None, repr=False, compare=False)
+    """The other build's side, whose launches of the same numbers are compared with these."""
 
     def session(self, run_id: str = "", up_to: int | None = None) -> Session:
         """Everything measured, as the gate judges it.
@@ -116,7 +121,16 @@ class Told:
             asked=self._asked(up_to),
             outcomes=self._outcomes(up_to),
             events=list(self.events),
+            reference=self._reference(up_to),
         )
+
+    def _reference(self, up_to: int | None) -> Reference | None:
+        """The build that is compared with, as far as it was measured."""
+        if self.reference is None or self.begun is None:
+            return None
+        side = self.reference.session(up_to=up_to)
+        builds = self.begun.builds
+        return Reference(builds[REFERENCE], builds[CANDIDATE], side.series, side.outcomes)
 
     def _outcomes(self, up_to: int | None) -> list[Outcome]:
         """How items ended, in the order of the plan: taken up again, a run tells them as if it had never stopped."""
@@ -148,7 +162,12 @@ class Told:
         return self.questions.get(key) or Asked(*key, metrics=[])
 
     def _numbers(self, key: tuple[str, str], up_to: int | None) -> set[int]:
-        """The launches of an arm, by number, in which a question was answered."""
+        """The launches of an arm, by number, in which a question was answered; of two builds, by both if by both at all."""
+        own = self._own_numbers(key, up_to)
+        others = self.beside._own_numbers(key, up_to) if self.beside is not None else set()
+        return own & others or own
+
+    def _own_numbers(self, key: tuple[str, str], up_to: int | None) -> set[int]:
         return {
             number
             for number in self.asked.get(key, {})
@@ -237,9 +256,30 @@ def told(entries: Iterable[Entry]) -> Told:
 
 def take(found: Told, entry: Entry) -> None:
     """Take in one more entry."""
+    if found.reference is not None:
+        if isinstance(entry, Launching | Complete) or _of_launch(found, entry) == REFERENCE:
+            _take(found.reference, entry)
+        if _of_launch(found, entry) == REFERENCE and not isinstance(entry, Ready | Failed):
+            return
+    _take(found, entry)
+
+
+def _of_launch(found: Told, entry: Entry) -> str:
+    """Which build an entry is about; empty where it is about none in particular."""
+    if isinstance(entry, Item):
+        return entry.build
+    launch = found.launches.get(getattr(entry, "launch", -1))
+    return launch.build if launch is not None and not isinstance(entry, Launching) else ""
+
+
+def _take(found: Told, entry: Entry) -> None:
     match entry:
         case Begun():
             found.begun = entry
+            if entry.builds and found.beside is None:
+                found.reference = Told(beside=found)
+                found.beside = found.reference
+                _take(found.reference, entry)
             found.ratios |= entry.ratios
             for asked in entry.asked:
                 for arm in asked.parts or [asked.arm]:
@@ -255,7 +295,7 @@ def take(found: Told, entry: Entry) -> None:
         case Failed():
             found.failed[entry.launch] = entry
         case Complete():
-            found.complete.add((entry.arm, entry.number))
+            found.complete.add(LaunchId(entry.arm, entry.number, entry.build))
         case Answering():
             _asks(found, entry)
         case Round():

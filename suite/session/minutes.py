@@ -55,17 +55,18 @@ def fitted(
     sizes: Sizes,
     seconds: float,
     price: Callable[[Sequence[pytest.Item], Sizes], Price],
+    fewest_launches: int = 1,
 ) -> Cut:
     """The plan, or as much of it as fits into ``seconds``.
 
-    First looks are given up, then launches down to one, then rounds down to three, then questions, those of the least
+    First looks are given up, then launches down to ``fewest_launches``, then rounds down to three, then questions, those of the least
     worth and the largest sizes first.
 
     Raises:
         ConfigError: nothing fits; the text says what the least would take.
     """
     last = Cut(sizes, list(items), [])
-    for cut in _smaller(items, sizes, price):
+    for cut in _smaller(items, sizes, price, fewest_launches):
         if price(cut.items, cut.sizes).seconds <= seconds:
             return cut
         last = cut
@@ -77,11 +78,14 @@ def fitted(
 
 
 def _smaller(
-    items: Sequence[pytest.Item], sizes: Sizes, price: Callable[[Sequence[pytest.Item], Sizes], Price]
+    items: Sequence[pytest.Item],
+    sizes: Sizes,
+    price: Callable[[Sequence[pytest.Item], Sizes], Price],
+    fewest_launches: int,
 ) -> Iterator[Cut]:
     """The plan, and ever smaller ones."""
     given_up: list[str] = []
-    for now in _fewer(sizes):
+    for now in _fewer(sizes, fewest_launches):
         kept = _within(items, now)
         given_up = _given_up(sizes, now)
         yield Cut(now, kept, given_up)
@@ -121,14 +125,15 @@ def _with(name: str, items: Sequence[pytest.Item], whole: Price) -> list[str]:
     return list(dict.fromkeys([name, *others]))
 
 
-def _fewer(sizes: Sizes) -> Iterator[Sizes]:
+def _fewer(sizes: Sizes, fewest_launches: int) -> Iterator[Sizes]:
     """Fewer looks, then fewer launches, then fewer rounds."""
+    least = min(sizes.launches, fewest_launches)
     for looks in range(sizes.looks, 0, -1):
         yield sizes.model_copy(update={"looks": looks})
-    for launches in range(sizes.launches - 1, 0, -1):
+    for launches in range(sizes.launches - 1, least - 1, -1):
         yield sizes.model_copy(update={"looks": 1, "launches": launches})
     for rounds in range(sizes.rounds - 1, FEWEST_ROUNDS - 1, -1):
-        yield sizes.model_copy(update={"looks": 1, "launches": 1, "rounds": rounds})
+        yield sizes.model_copy(update={"looks": 1, "launches": least, "rounds": rounds})
 
 
 def _within(items: Sequence[pytest.Item], sizes: Sizes) -> list[pytest.Item]:

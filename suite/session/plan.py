@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+REFERENCE, CANDIDATE = "reference", "candidate"
+BUILDS = (REFERENCE, CANDIDATE)
+"""The builds of a run that compares two, in the order of the first pair of launches."""
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchId:
-    """One launch of one arm; ``number`` counts from 1 within the arm."""
+    """One launch of one arm; ``number`` counts from 1 within the arm. build: which of two, where two are compared."""
 
     arm: str
     number: int
+    build: str = ""
+
+    @property
+    def who(self) -> str:
+        """Whose launch it is, whichever number it has."""
+        return f"{self.arm} of the {self.build}" if self.build else self.arm
 
     def __str__(self) -> str:
-        return f"{self.arm}, launch {self.number}"
+        return f"{self.who}, launch {self.number}" if self.number else f"{self.who}, first start"
 
     @property
     def life(self) -> str:
@@ -27,15 +37,24 @@ def alternate(launch_ids: Iterable[LaunchId]) -> list[LaunchId]:
 
     With arms A and B launched three times each this gives A1 B1 B2 A2 A3 B3: each arm's launches have the
     same mean place in time (for an even number of launches), so that a steady drift of the machine cancels.
+
+    Where two builds are compared, an arm's launches of one number follow one another, R C in odd ones and C R in even
+    ones: R C C R R C C R for each arm, and both arms near each other in time.
     """
     wanted = list(dict.fromkeys(launch_ids))
     arms = list(dict.fromkeys(launch_id.arm for launch_id in wanted))
     order: list[LaunchId] = []
     for number in sorted({launch_id.number for launch_id in wanted}):
-        these = [arm for arm in arms if LaunchId(arm, number) in wanted]
+        these = [
+            arm
+            for arm in arms
+            if any((launch_id.arm, launch_id.number) == (arm, number) for launch_id in wanted)
+        ]
         if number % 2 == 0:
             these.reverse()
-        order.extend(LaunchId(arm, number) for arm in these)
+        for arm in these:
+            builds = [build for build in ("", *BUILDS) if LaunchId(arm, number, build) in wanted]
+            order.extend(LaunchId(arm, number, build) for build in (builds if number % 2 else builds[::-1]))
     return order
 
 

@@ -46,7 +46,7 @@ class Playing:
         run: gives the run, begun when first asked for.
         memory: what scenarios leave for one another.
         prices: how long items and launches are expected to take.
-        done: launches, by arm and number, that an earlier try has finished.
+        done: launches that an earlier try has finished.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Playing:
         run: Callable[[], Run],
         memory: Memory,
         prices: Price,
-        done: Collection[tuple[str, int]] = (),
+        done: Collection[LaunchId] = (),
     ) -> None:
         self._run = run
         self._prices = prices
@@ -80,7 +80,7 @@ class Playing:
     def _scenario(self, item: pytest.Item, launch_id: LaunchId, following: pytest.Item | None) -> bool:
         """Play one item, or tell what it said before; is it settled?"""
         run = self._run()
-        stored = run.told.items.get(item.nodeid) if (launch_id.arm, launch_id.number) in self._done else None
+        stored = run.told.items.get(item.nodeid) if launch_id in self._done else None
         if stored is None:
             self._time_for(item, launch_id)
         reason = run.stopping.reason
@@ -109,6 +109,7 @@ class Playing:
                 at=time.time(),
                 seconds=time.monotonic() - run.launching_s - began,
                 **self._memory.left(),
+                build=launch_id.build,
             )
         )
         return settles(outcome)
@@ -126,9 +127,8 @@ class Playing:
 
     def _leave(self, launch_id: LaunchId, settled: bool) -> None:
         """All items of a launch were played."""
-        known = (launch_id.arm, launch_id.number)
-        if settled and known not in self._run().told.complete:
-            self._run().note(Complete(launch_id.arm, launch_id.number))
+        if settled and launch_id not in self._run().told.complete:
+            self._run().note(Complete(launch_id.arm, launch_id.number, launch_id.build))
 
 
 def _instead(item: pytest.Item, say: Callable[[], None]) -> None:

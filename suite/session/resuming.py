@@ -17,6 +17,7 @@ from suite.redact import MASK
 from suite.session import journal, stored_runs
 from suite.session.entries import Begun
 from suite.session.fold import Told, told
+from suite.session.plan import LaunchId
 from suite.sglang.flags import FlagChangeValue, parse_change
 
 OPTIONS = {
@@ -34,6 +35,9 @@ OPTIONS = {
     "require_baseline": "--require-baseline",
     "accept_regression": "--accept-regression",
     "shard": "--shard",
+    "reference": "--reference",
+    "candidate": "--candidate",
+    "promote_on_pass": "--promote-on-pass",
 }
 """What decides about a run's plan, and so is kept with it: names in pytest's configuration, and as they are typed."""
 
@@ -76,8 +80,8 @@ class Resumption:
     damage: list[str]
 
     @property
-    def done(self) -> frozenset[tuple[str, int]]:
-        """Launches, by arm and number, that need not be launched again."""
+    def done(self) -> frozenset[LaunchId]:
+        """Launches that need not be launched again."""
         return frozenset(self.told.complete)
 
     def restore(self, config: pytest.Config) -> None:

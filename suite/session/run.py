@@ -9,18 +9,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 
 from suite import redact
+from suite.builds import Build
 from suite.config import Sizes, Suite, Target
 from suite.gate import Facts, WriteFailed
 from suite.gate.records import differing, plain_facts
 from suite.hosts import HostError
 from suite.servers import LaunchFailed, NotThisArm, ServerError, SupervisorLost, launcher_for
-from suite.servers.runtimes import Runtime, runtime_of
 from suite.session import fold, journal
-from suite.session.build import Build
 from suite.session.disk import ResultsDisk
 from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready, Round
 from suite.session.environment import HostEnvironment
@@ -30,6 +28,7 @@ from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
 from suite.session.outlook import Outlook
 from suite.session.plan import LaunchId
 from suite.session.running_arm import RunningArm
+from suite.session.sides import Side, sides_of, under_test
 from suite.session.stopping import Stopping
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
@@ -48,6 +47,7 @@ class Run:
         again: the directory of an earlier run that is taken up again, instead of a new one.
         on_full: called, in whatever thread finds out, when results cannot be written any more.
         part: added to the name of its directory, where it is a part of a whole.
+        compared: the builds of a run that compares two, by the names of their slots.
 
     Raises:
         WriteFailed: the directory cannot be written, or another run is writing it.
@@ -65,6 +65,7 @@ class Run:
         again: Path | None = None,
         on_full: Callable[[str], None] = lambda reason: None,
         part: str = "",
+        compared: Mapping[str, Build] | None = None,
     ) -> None:
         self.suite = suite
         self.budget = budget
@@ -85,8 +86,10 @@ class Run:
         """What is being launched, and since when."""
         self.unwritten: str | None = None
         """Why the journal ends before the run does."""
-        env = {name: value.replace("{run}", str(self.directory)) for name, value in target.env.items()}
-        self.target = target.model_copy(update={"flags": {**target.flags, **extra_flags}, "env": env})
+        flagged = target.model_copy(update={"flags": {**target.flags, **extra_flags}})
+        self.sides = sides_of(suite, flagged, compared or {}, lambda: self.environment.host, self.directory)
+        """The builds that are served, by the names of their slots."""
+        self.target = under_test(self.sides).target
         self._launcher = launcher_for(
             suite, self.target, log_dir=self.directory / "logs", say=self.passing, tell=self.tell
         )
@@ -94,7 +97,6 @@ class Run:
         self._launcher.launches = max(self.told.launches, default=0)
         self.environment = HostEnvironment(suite, self.target)
         self._launcher.cards = self.environment.own_cards
-        self.build = Build(lambda: self.runtime, self.directory)
         self.disk = ResultsDisk(self.directory, on_full)
         self._untold: queue.SimpleQueue[Note] = queue.SimpleQueue()
         self.losses = Losses()
@@ -105,15 +107,10 @@ class Run:
         self._lost: Exception | None = None
         """Why nothing at all can be launched, once that is known."""
 
-    @cached_property
-    def runtime(self) -> Runtime:
-        """How the target's own SGLang is asked.
-
-        Raises:
-            HostError: its host cannot be reached.
-            ServerError: its systemd unit cannot be read.
-        """
-        return runtime_of(self.suite, self.target, self.environment.host)
+    @property
+    def main(self) -> Side:
+        """The build that the run is about: the candidate of two."""
+        return under_test(self.sides)
 
     @property
     def run_id(self) -> str:
@@ -180,13 +177,15 @@ class Run:
         """Take down what is up, and launch this."""
         self._stop()
         self.tell_waiting()
-        if (why := self.losses.given_up(launch_id.arm)) is not None:
-            raise ArmUnavailable(f"{launch_id.arm} is not launched again: {why}", why)
-        if (earlier := self._failed.get(launch_id.arm) or self._lost) is not None:
+        if (why := self.losses.given_up(launch_id.who)) is not None:
+            raise ArmUnavailable(f"{launch_id.who} is not launched again: {why}", why)
+        if (earlier := self._failed.get(launch_id.who) or self._lost) is not None:
             raise _told_before(launch_id, earlier)
         number = max(self.told.launches, default=0) + 1
         begun = time.monotonic()
-        self.note(Launching(number, launch_id.arm, launch_id.number, time.time(), self.target.host))
+        self.note(
+            Launching(number, launch_id.arm, launch_id.number, time.time(), self.target.host, launch_id.build)
+        )
         try:
             self._served = self._start(launch_id, number)
         except NotThisArm as error:
@@ -195,7 +194,7 @@ class Run:
         except (LaunchFailed, ProbeError) as error:
             self.note(Failed(number, _summary(error), time.monotonic() - begun))
             told = any(_summary(one) == _summary(error) for one in self._failed.values())
-            self._failed[launch_id.arm] = error
+            self._failed[launch_id.who] = error
             if type(error) is LaunchFailed:
                 self._lost = error  # a server that somebody else started is not there for any arm
             if told and family(error) == "infrastructure":
@@ -215,7 +214,8 @@ class Run:
             self.disk.watch()
             self._open.enter_context(self._launcher)
             self._entered = True
-        arm = self.target.arm(launch_id.arm)
+        side = self.sides[launch_id.build]
+        arm = side.target.arm(launch_id.arm)
         begun = time.monotonic()
         self._launching = (launch_id, begun)
         if self.outlook is not None:
@@ -223,16 +223,16 @@ class Run:
         self.passing(f"launching {launch_id}")
         self.environment.before_launch()
         try:
-            server = self._launcher.start(arm)
+            server = self._launcher.start(arm, side.target)
         finally:
             self._launching = None
-        served = RunningArm(self.target, arm, launch_id, server, number)
+        served = RunningArm(side.target, arm, launch_id, server, number, files=side.files)
         try:
             ready = time.monotonic() - begun
             self.environment.when_ready()
             self.progress.say(f"{launch_id}: ready after {ready:.0f} s ({served.info.speculation})")
-            build = {**self._installed, "sglang": served.info.version}
-            self.must_be_the_build(build)
+            build = {**self._installed(launch_id.build), "sglang": served.info.version}
+            self.must_be_the_build(build, launch_id.build)
             self.note(Ready(number, ready, dict(server.phases or {}), build))
         except BaseException:
             server.stop()
@@ -260,6 +260,10 @@ class Run:
             served.server.stop()
             self.note(Ended(served.number, time.monotonic() - began))
 
+    def forget(self, launch_id: LaunchId) -> None:
+        """That this launch did not come up is told of it when it is measured."""
+        self._failed.pop(launch_id.who, None)
+
     def drop_lost(self) -> None:
         """Let go of a server that is gone, so that the next one who asks gets another."""
         with contextlib.suppress(ServerError, HostError):
@@ -282,27 +286,33 @@ class Run:
                 self.disk.close()
                 self.tell_waiting()
 
-    @property
-    def _installed(self) -> Facts:
-        return plain_facts({**self.build.subject({}), **self.environment.subject()})
+    def _installed(self, name: str) -> Facts:
+        return plain_facts({**self.sides[name].build.subject({}), **self.environment.subject()})
 
-    def must_be_the_build(self, build: Facts | None = None) -> None:
-        """All launches of a run are of one build, also when it is taken up again another day.
+    def must_be_the_builds(self) -> None:
+        """Before anything is launched: all that the run began with is still there, as far as it can be seen."""
+        for name in self.sides:
+            self.must_be_the_build(None, name)
+
+    def must_be_the_build(self, build: Facts | None, name: str = "") -> None:
+        """All launches of one build are of that build, also when the run is taken up again another day.
 
         Args:
-            build: as a server tells it; without, what is seen before anything is launched.
+            build: as a server tells it; ``None``: what is seen before anything is launched.
+            name: which of two builds.
 
         Raises:
             AnotherBuild: it is not the one that the run began with; the text says what differs.
         """
-        before = next((ready.build for _, ready in sorted(self.told.ready.items())), None)
+        ready = [told for n, told in sorted(self.told.ready.items()) if self.told.launches[n].build == name]
+        before = next((told.build for told in ready), None)
         if before is None:
             return
-        now = build if build is not None else {**before, **self._installed}
+        now = build if build is not None else {**before, **self._installed(name)}
         if changed := differing(before, now):
             told = "; ".join(f"{name}: {old} -> {new}" for name, (old, new) in changed.items())
             text = (
-                f"this is not the build that run {self.run_id} began with: {told}. Its launches cannot be put "
+                f"this is not the {f'{name} ' if name else ''}build that run {self.run_id} began with: {told}. Its launches cannot be put "
                 "together with others: put the build back, or begin a new run"
             )
             self.stopping.ask(text)
@@ -316,7 +326,7 @@ def _summary(error: Exception) -> str:
 def _told_before(launch_id: LaunchId, error: Exception) -> ArmUnavailable:
     summary = _summary(error)
     return ArmUnavailable(
-        f"{launch_id.arm} did not come up: {summary} (told in full where it was first met)", summary
+        f"{launch_id.who} did not come up: {summary} (told in full where it was first met)", summary
     )
 
 

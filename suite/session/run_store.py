@@ -46,7 +46,7 @@ class RunStore:
         """What an upgrade may change: versions and resolved settings of this launch, and the flags that were given."""
         given = Flags({name: value for name, value in served.server.flags.items() if name != "port"})
         whole = {
-            **run.build.subject(served.server.env),
+            **run.sides[served.launch_id.build].build.subject(served.server.env),
             **run.environment.subject(),
             **served.info.subject(),
             "flags": " ".join(given.shown()),
@@ -65,7 +65,7 @@ class RunStore:
         session, judgement = judged.judged, judged.judgement()
         self.attempt("the run", lambda: save_run(run.directory, session, judgement))
         if (begun := run.told.begun) is not None and begun.shard is not None:
-            self.notes.extend([*run.build.notes, *run.environment.notes, f"results in {run.directory}"])
+            self.notes.extend([*run.main.build.notes, *run.environment.notes, f"results in {run.directory}"])
             self.notes.append(f"{begun.shard}, judged alone; the verdict is that of python -m suite merge")
             return
         if session.series:
@@ -73,7 +73,8 @@ class RunStore:
             self.attempt("the history", lambda: history.append(session))
         times = times_of(run.directory.parent, run.target.name)
         self.attempt("how long things took", lambda: learn(times, run.entries))
-        self.notes.extend([*run.build.notes, *run.environment.notes])
+        of_builds = [note for side in run.sides.values() for note in side.build.notes]
+        self.notes.extend(dict.fromkeys([*of_builds, *run.environment.notes]))
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
             self._record(session, judgement)
@@ -91,8 +92,8 @@ class RunStore:
             self.notes.append(f"baselines in {self.store.folder}")
 
     def _keep_known_good(self, run: Run, session: Session, judgement: Judgement) -> None:
-        build = run.build.subject({})
-        known = known_good.of_run(session, judgement, build, run.build.lock, run.build.place)
+        built = run.main.build
+        known = known_good.of_run(session, judgement, built.subject({}), built.lock, built.place)
         if self.attempt("the known-good build", lambda: known_good.save(run.directory.parent, known)):
             self.notes.append(f"known good: {known_good.name_of(known)} (python -m suite known-good)")
 

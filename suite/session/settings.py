@@ -12,7 +12,8 @@ from suite.config import ConfigError, Sizes, Suite, Target
 from suite.foreign import one_line
 from suite.gate import Plan
 from suite.options import OPTIONS
-from suite.session import preconditions
+from suite.session import comparing, preconditions
+from suite.session.comparing import Comparing
 from suite.sglang.flags import FlagChangeValue, parse_change
 
 
@@ -31,7 +32,9 @@ class Settings:
         if option("--server-url"):
             target = preconditions.attached(target, option("--server-url"))
         self.target: Target = target
-        self.budget: str = option("--budget") or target.default_budget
+        self.comparing: Comparing | None = comparing.asked(config, self.suite, target)
+        own_budget = comparing.BUDGET if self.comparing is not None else target.default_budget
+        self.budget: str = option("--budget") or own_budget
         self.sizes: Sizes = _sizes(
             target.sizes(self.budget), option("--launches"), option("--rounds"), option("--concurrency")
         )
@@ -51,6 +54,9 @@ class Settings:
         if self.accepted and not self.record:
             raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
         self.require_baseline: bool = option("--require-baseline")
+        self.promote_on_pass: bool = option("--promote-on-pass")
+        if self.promote_on_pass:
+            preconditions.writable(self.baselines, "--baselines")
         own = config.option
         selected = own.keyword or getattr(own, "lf", False) or not _all_of_them(config)
         self.whole: bool = not selected and own.markexpr in ("", "perf") and not own.aa
@@ -68,6 +74,11 @@ class Settings:
             recording=self.record,
             accepted=self.accepted,
         )
+
+    @property
+    def fewest_launches(self) -> int:
+        """Launches of each arm without which nothing can be told."""
+        return comparing.FEWEST if self.comparing is not None else 1
 
     def cut(self, sizes: Sizes) -> None:
         """Measure no more than this: what ``--minutes`` left of the plan."""

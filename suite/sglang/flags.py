@@ -269,3 +269,36 @@ def history_of(flag: str, version: str | None = None) -> str | None:
     last = known[-1]
     instead = f"; use --{last.now}" if last.now else ""
     return f"--{name}: {last.what} in SGLang {last.since}{instead}"
+
+
+def translated(
+    flags: Mapping[str, FlagChangeValue], version: str | None
+) -> tuple[dict[str, FlagChangeValue], list[str]]:
+    """Flags as ``version`` calls them, and a sentence for each that it calls otherwise.
+
+    One that is simply gone, or of which nothing is known, stays as it is: that the server refuses it is a finding.
+    """
+    found: dict[str, FlagChangeValue] = {}
+    told = []
+    for name, value in flags.items():
+        other = _called(canonical(name), version)
+        if other is None:
+            found[name] = value
+            continue
+        now, _, given = other.partition("=")
+        found[now] = given if given and value not in (False, None) else value
+        told.append(f"--{canonical(name)} is --{other} in SGLang {version}")
+    return found, told
+
+
+def _called(name: str, version: str | None) -> str | None:
+    """What a flag is called in ``version``, if otherwise."""
+    for entry in HISTORY:
+        if entry.name != name:
+            continue
+        before = entry.what.partition("new; before: --")[2]
+        if before and releases.has(version, entry.since) is False:
+            return before
+        if entry.now and releases.has(version, entry.since):
+            return entry.now
+    return None

@@ -17,6 +17,7 @@ import pytest
 from suite.session import journal, stored_runs
 from suite.session.entries import Complete, Entry, Launching, Ready, Resumed, Round
 from suite.session.fold import told
+from suite.session.plan import LaunchId
 from tests.perf.running import ROOT, Ran, config, perf, servers_of, start
 
 ASKED = ("--launches=2", "--rounds=2", "-k", "decode or asked_for")
@@ -91,7 +92,7 @@ def test_killed_at_a_random_moment_it_is_judged_and_resumed(tmp_path, seed):
     assert not after.damage
     anew = after.entries[len(before.entries) :]
     assert isinstance(anew[0], Resumed)
-    launched = [(e.arm, e.number) for e in anew if isinstance(e, Launching)]
+    launched = [LaunchId(e.arm, e.number) for e in anew if isinstance(e, Launching)]
     assert not set(launched) & set(done)
     assert {(e.arm, e.number) for e in after.entries if isinstance(e, Complete)} == {
         (arm, number) for arm in ("mtp-off", "mtp-on") for number in (1, 2)

@@ -11,6 +11,7 @@ import pytest
 from suite.session import journal
 from suite.session.entries import Launching, Round
 from suite.session.fold import told
+from suite.session.plan import LaunchId
 from tests.perf.running import Ran, config, perf, servers_of
 from tests.perf.test_killed import folder_of
 
@@ -91,7 +92,7 @@ def test_what_was_cut_is_resumed_as_cut(tmp_path):
     after = told(journal.read(path).entries)
     assert after.begun is not None
     assert after.begun.left_out
-    assert {(e.arm, e.number) for e in after.launches.values()} == after.complete
+    assert {LaunchId(e.arm, e.number) for e in after.launches.values()} == after.complete
     session = resumed.run["session"]
     assert session["plan"]["launches"] == after.begun.plan.launches < 20
     assert {(s["question"], s["arm"]) for s in session["series"]} == {

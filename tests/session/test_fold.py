@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from suite.gate import Launch, Session
 from suite.session.entries import Begun, Closed, Complete, Entry, Measured, Resumed, Round, Workload
 from suite.session.fold import told
+from suite.session.plan import LaunchId
 from tests.session.made import ARMS, QUESTIONS, begun, launched, played, sample, whole
 
 WHOLE = whole()
@@ -97,14 +98,14 @@ def test_taken_up_again_after_any_cut_the_run_is_the_whole(cut, again):
         rest = [
             launch_id
             for launch_id in ((arm, n) for n in (1, 2) for arm in ARMS)
-            if launch_id not in known.complete
+            if LaunchId(*launch_id) not in known.complete
         ]
         number = max(known.launches, default=0)
         more = [e for i, launch_id in enumerate(rest, number + 1) for e in launched(i, *launch_id)]
         entries += [Resumed(2.0), *more[:stop]]
     finished = told([*entries, Closed(3.0)])
     assert finished.session().rounded() == told(WHOLE).session().rounded()
-    assert finished.complete == {(arm, n) for n in (1, 2) for arm in ARMS}
+    assert finished.complete == {LaunchId(arm, n) for n in (1, 2) for arm in ARMS}
 
 
 def test_the_half_of_an_interrupted_launch_is_set_aside():
@@ -190,4 +191,7 @@ def test_a_workload_without_any_answer_is_no_measurement():
 
 
 def test_complete_launches_are_known():
-    assert told(WHOLE[: WHOLE.index(Complete("mtp-on", 1)) + 1]).complete == {("mtp-off", 1), ("mtp-on", 1)}
+    assert told(WHOLE[: WHOLE.index(Complete("mtp-on", 1)) + 1]).complete == {
+        LaunchId("mtp-off", 1),
+        LaunchId("mtp-on", 1),
+    }
