@@ -32,8 +32,10 @@ from suite.gate.recordable import recordable, refused
 from suite.gate.recorded import told
 from suite.gate.records import Launch
 from suite.gate.values import launch_log
+from suite.report import two_builds
 from suite.session import stored_runs
 from suite.sglang import config_diff
+from suite.terminal import table
 from suite.terminal.figures import percent
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ def run_judge(arguments: argparse.Namespace) -> int:
     for note in stored.notes:
         print(f"note: {note}")
     print_judgement(judgement)
+    if rows := two_builds.held(session):
+        print("\n".join(table.lines(two_builds.HEADS, rows)))
     if arguments.save:
         save_run(stored.folder, session, judgement)
     return judgement.status

@@ -36,7 +36,7 @@ def why(verdict: Verdict, judged: Judgement) -> list[str]:
     said = [_step_or_acceptance(verdict, judged)] if METRICS[verdict.metric].kind == "decode" else []
     changed = judged.changes.get((verdict.question, verdict.arm))
     if changed:
-        said.append(f"likely cause, changed since the baseline: {changed}")
+        said.append(f"likely cause, changed since the {judged.against}: {changed}")
     return [sentence for sentence in said if sentence]
 
 

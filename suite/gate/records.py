@@ -225,6 +225,11 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     events: list[Event] = []
     reference: Reference | None = None
 
+    @property
+    def against(self) -> str:
+        """What its figures are compared with, in a word."""
+        return "baseline" if self.reference is None else "reference"
+
     def find(self, question: str, arm: str) -> Series | None:
         """The series of this question and arm, or None."""
         return next((s for s in self.series if s.question == question and s.arm == arm), None)

@@ -88,8 +88,7 @@ def _good(session: Session, judged: Judgement) -> str:
         within = f"{100 * margins.pop():g} %" if len(margins) == 1 else "their margins"
         parts.append(f"{_figures(len(passed))} within {within}")
     if better:
-        than = "baseline" if session.reference is None else "reference"
-        parts.append(f"{len(better)} better than the {than}")
+        parts.append(f"{len(better)} better than the {session.against}")
     if judged.status == 0 and (regressed := of_word.get("regression")):
         parts.append(f"{len(regressed)} worse, accepted: {session.plan.accepted}")
     if open_:

@@ -63,6 +63,7 @@ def judge_two_builds(session: Session, book: Rules) -> Judgement:
             ),
             next_launches=left[0] if left else None,
             notes=case.notes(),
+            against=session.against,
         ),
         book,
     )

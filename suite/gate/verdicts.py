@@ -110,7 +110,7 @@ class Judgement(msgspec.Struct, frozen=True):
     others of its session;
     next_launches: launches per arm that the next look is taken at; notes: for the run as a whole;
     causes: what is behind all that is not well, the gravest first; sentence: the run in one sentence; status: the exit
-    status it calls for.
+    status it calls for; against: what figures were compared with, `baseline` or `reference`.
     """
 
     verdicts: dict[Key, Verdict]
@@ -123,6 +123,7 @@ class Judgement(msgspec.Struct, frozen=True):
     causes: list[Cause] = []
     sentence: str = ""
     status: int = 0
+    against: str = "baseline"
 
     def of(self, question: str, arm: str) -> list[Verdict]:
         """The verdicts of one series, worst first."""

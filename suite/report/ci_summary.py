@@ -9,6 +9,7 @@ from pathlib import Path
 
 from suite.foreign import one_line
 from suite.gate import Judgement, Key, Session, Verdict
+from suite.report import two_builds
 from suite.report.summary import by_severity, changed_by_arms
 from suite.report.terminal import change_of
 from suite.terminal.figures import number, percent
@@ -34,10 +35,10 @@ def text(session: Session, judgement: Judgement, known_good: str = "") -> str:
     unjudged = [pair for pair in by_severity(judgement) if pair[1].word == "unjudged"]
     parts = [f"## {escaped(judgement.sentence) or MARKS.get(judgement.status, '')}", _subject(session)]
     parts += _causes(judgement)
-    parts += [_table(told)] if told else []
+    parts += [_table(told, session.against)] if told else []
     parts += [_plot(judgement)] if any(v.change is not None for v in judgement.verdicts.values()) else []
     if passes:
-        table = _table(passes)
+        table = _table(passes, session.against)
         folded = len(passes) > PASSES_FOLDED
         parts.append(
             f"<details><summary>{len(passes)} figures pass</summary>\n\n{table}\n\n</details>"
@@ -46,6 +47,7 @@ def text(session: Session, judgement: Judgement, known_good: str = "") -> str:
         )
     if unjudged:
         parts.append(f"{len(unjudged)} figures unjudged: {escaped(unjudged[0][1].reason)}")
+    parts += _held(session)
     parts += _changes(judgement, session)
     parts += _next(session, judgement, known_good)
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -71,6 +73,9 @@ def escaped(said: str) -> str:
 def _subject(session: Session) -> str:
     versions = sorted({str(s.subject["sglang"]) for s in session.series if s.subject.get("sglang")})
     build = f", SGLang {', '.join(versions)}" if versions else ""
+    if session.reference is not None:
+        old = sorted({str(s.subject["sglang"]) for s in session.reference.series if s.subject.get("sglang")})
+        build += f" in place of {', '.join(old)}" if old else ""
     return escaped(f"target {session.target}{build}, run {session.run_id}")
 
 
@@ -84,9 +89,19 @@ def _causes(judgement: Judgement) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def _table(pairs: Iterable[tuple[Key, Verdict]]) -> str:
+def _held(session: Session) -> list[str]:
+    """What held on two builds, beside each other."""
+    rows = two_builds.held(session)
+    if not rows:
+        return []
+    lines = [" | ".join(two_builds.HEADS), "---|---|---|---"]
+    lines += [" | ".join(map(escaped, row)) for row in rows]
+    return ["\n".join(f"| {line} |" if not line.startswith("---") else f"|{line}|" for line in lines)]
+
+
+def _table(pairs: Iterable[tuple[Key, Verdict]], against: str) -> str:
     rows = [
-        "| | scenario | arm | figure | value | baseline | change (95 % CI) |",
+        f"| | scenario | arm | figure | value | {against} | change (95 % CI) |",
         "|---|---|---|---|---:|---:|---:|",
     ]
     for key, verdict in pairs:
@@ -152,7 +167,7 @@ def _changes(judgement: Judgement, session: Session) -> list[str]:
         f"- {escaped(', '.join(arms))}: {escaped(change)}"
         for change, arms in changed_by_arms(judgement, session).items()
     ]
-    return ["Changed since the baseline:\n\n" + "\n".join(lines)] if lines else []
+    return [f"Changed since the {session.against}:\n\n" + "\n".join(lines)] if lines else []
 
 
 def _next(session: Session, judgement: Judgement, known_good: str) -> list[str]:

@@ -11,7 +11,7 @@ from suite.gate.attribution import is_unmeasured
 from suite.gate.floor import NoiseFloor
 from suite.gate.sentence import SHOWN_CAUSES, SHOWN_TEXT
 from suite.gate.verdicts import SEVERITY, Cause
-from suite.report import terminal
+from suite.report import terminal, two_builds
 from suite.session.run import Run
 from suite.session.verdict_items import Judge
 from suite.terminal import table
@@ -28,12 +28,13 @@ def of_run(run: Run, judge: Judge, notes: list[str], looks: Looks) -> list[str]:
     unmeasured = [verdict for verdict in judgement.verdicts.values() if is_unmeasured(verdict)]
     gated = [pair for pair in by_severity(judgement) if pair[1] not in unmeasured]
     parts = [
-        terminal.of_verdicts(gated, looks),
+        terminal.of_verdicts(gated, looks, session.against),
+        _held(session, looks),
         *(
             looks.wrapped(lines)
             for lines in (
                 _causes(judgement.causes),
-                _changes(judgement, session) if judgement.status else [],
+                _changes(judgement, session) if judgement.status or session.reference else [],
                 _promotion([verdict for _, verdict in gated if verdict.word == "improvement"]),
                 _unmeasured(unmeasured),
                 _unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]),
@@ -95,7 +96,16 @@ def _cause(cause: Cause) -> str:
 
 def _changes(judgement: Judgement, session: Session) -> list[str]:
     changes = changed_by_arms(judgement, session)
-    return [f"changed since the baseline, {', '.join(arms)}: {one_line(c)}" for c, arms in changes.items()]
+    return [
+        f"changed since the {session.against}, {', '.join(arms)}: {one_line(c)}"
+        for c, arms in changes.items()
+    ]
+
+
+def _held(session: Session, looks: Looks) -> list[str]:
+    """What held on two builds, beside each other."""
+    rows = two_builds.held(session)
+    return table.lines(two_builds.HEADS, rows, width=looks.width) if rows else []
 
 
 def _promotion(better: Sequence[Verdict]) -> list[str]:

@@ -28,8 +28,8 @@ SPELT = ("", "x", "tokens/step")
 Pair = tuple[Key, Verdict]
 
 
-def of_verdicts(pairs: Sequence[Pair], looks: Looks) -> list[str]:
-    """The figures under their words, the gravest word first, with numbered notes below.
+def of_verdicts(pairs: Sequence[Pair], looks: Looks, against: str = "baseline") -> list[str]:
+    """The figures under their words, the gravest word first, with numbered notes below; ``against`` heads a column.
 
     Unfolded, a pass has a line as every other figure; else the passes of a scenario share one.
     """
@@ -46,7 +46,8 @@ def of_verdicts(pairs: Sequence[Pair], looks: Looks) -> list[str]:
             rows += [_row(key, verdict, notes) for key, verdict in of_word]
     if not rows:
         return []
-    heads, right = (HEADS, RIGHT) if notes else (HEADS[:-1], RIGHT)
+    named = tuple(against if head == "baseline" else head for head in HEADS)
+    heads, right = (named, RIGHT) if notes else (named[:-1], RIGHT)
     shown = [row[: len(heads)] for row in rows]
     colours = COLOURS if looks.colours else None
     lines = table.lines(heads, shown, right=right, width=looks.width, colours=colours)

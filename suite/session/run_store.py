@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from suite.gate import (
     BaselineStore,
     GateError,
@@ -78,6 +80,8 @@ class RunStore:
         self.notes.append(f"results in {run.directory}")
         if self._settings.record:
             self._record(session, judgement)
+        if self._settings.promote_on_pass:
+            self._promote(session, judgement)
         if self._settings.whole and known_good.qualifies(judgement):
             self._keep_known_good(run, session, judgement)
 
@@ -90,6 +94,17 @@ class RunStore:
         if fit.series and self.attempt("the baseline", lambda: done.extend(self.store.record(fit))):
             self.notes += told(done)
             self.notes.append(f"baselines in {self.store.folder}")
+
+    def _promote(self, session: Session, judgement: Judgement) -> None:
+        """Make a candidate that passed as a whole the level that later runs are compared with."""
+        if not known_good.qualifies(judgement):
+            self.notes.append("not promoted: not all of it passed")
+            return
+        done: list[Recorded] = []
+        fit = msgspec.structs.replace(session, reference=None)
+        if self.attempt("the baseline", lambda: done.extend(self.store.record(fit, promote=True))):
+            self.notes += told(done)
+            self.notes.append(f"promoted: baselines in {self.store.folder}")
 
     def _keep_known_good(self, run: Run, session: Session, judgement: Judgement) -> None:
         built = run.main.build
