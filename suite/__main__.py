@@ -16,7 +16,9 @@ from suite.cli import load as cli_load
 from suite.cli import merge as cli_merge
 from suite.cli import probe as cli_probe
 from suite.cli import rehearse as cli_rehearse
+from suite.cli import submit as cli_submit
 from suite.cli import why as cli_why
+from suite.cluster.slurm import SlurmError
 from suite.config import ConfigError
 from suite.foreign import printable
 from suite.gate.errors import GateError
@@ -24,7 +26,7 @@ from suite.hosts.errors import HostError
 from suite.load import LoadError
 from suite.sglang.errors import ProbeError
 
-EXPECTED = (ConfigError, GateError, HostError, LoadError, ProbeError, OSError)
+EXPECTED = (ConfigError, GateError, HostError, LoadError, ProbeError, SlurmError, OSError)
 """What is told in one sentence, without a traceback."""
 
 
@@ -42,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     cli_merge.add_parser(commands)
     cli_probe.add_parsers(commands)
     cli_rehearse.add_parser(commands)
+    cli_submit.add_parser(commands)
     cli_why.add_parser(commands)
     return whole
 

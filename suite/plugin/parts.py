@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,6 +13,7 @@ from suite.builds import Build
 from suite.cluster.shards import with_build
 from suite.config import ConfigError
 from suite.gate import GateError, Session
+from suite.hosts import names
 from suite.questions.memory import Memory
 from suite.servers import ServerDied, SupervisorLost, end_all_at_once
 from suite.session import first_starts
@@ -102,7 +102,7 @@ class Parts:
     def _first_entry(self, run: Run) -> Entry:
         """The plan of a new run, or that an earlier one is taken up again."""
         if self.resumption is not None:
-            return Resumed(time.time(), socket.gethostname())
+            return Resumed(time.time(), names.here())
         arms = list(dict.fromkeys(launch_id.arm for launch_id in self.arranged.launch_ids))
         shard = with_build(self.shard, run.main.build) if self.shard is not None else None
         if shard is not None:
@@ -114,7 +114,7 @@ class Parts:
             started_at=run.started.isoformat(timespec="seconds"),
             target=run.target.name,
             plan=self.settings.plan,
-            host=socket.gethostname(),
+            host=names.here(),
             options=options_of(self.config),
             arms=self.arms_of(arms),
             items=[item.nodeid for item in self.arranged.scenarios],
