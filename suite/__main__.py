@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from suite import redact
+from suite.cli import bisect as cli_bisect
 from suite.cli import compare as cli_compare
 from suite.cli import gate as cli_gate
 from suite.cli import grid as cli_grid
@@ -38,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
     cli_load.add_parser(commands)
     cli_gate.add_parsers(commands)
+    cli_bisect.add_parser(commands)
     cli_compare.add_parser(commands)
     cli_grid.add_parser(commands)
     cli_known_good.add_parser(commands)

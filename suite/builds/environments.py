@@ -144,7 +144,7 @@ def nightly(day: str) -> str:
     Raises:
         ReleaseError: the index has none of that day, or could not be asked.
     """
-    there = [version for version in _versions("--pre") if builds.read(version).date == day]
+    there = [version for version in versions("--pre") if builds.read(version).date == day]
     if not there:
         raise ReleaseError(
             f"the package index has no SGLang of {day}: point PIP_EXTRA_INDEX_URL to one that has nightlies, or name "
@@ -159,10 +159,10 @@ def newest() -> str:
     Raises:
         ReleaseError: the index could not be asked.
     """
-    return _versions()[0]
+    return versions()[0]
 
 
-def _versions(*more: str) -> list[str]:
+def versions(*more: str) -> list[str]:
     """The versions that the index has, newest first."""
     outcome = _run([sys.executable, "-m", "pip", "index", "versions", *more, "sglang"])
     found = re.search(r"^sglang \((\S+)\)", outcome.stdout, re.MULTILINE)
