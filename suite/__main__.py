@@ -12,6 +12,7 @@ from suite.cli import bisect as cli_bisect
 from suite.cli import compare as cli_compare
 from suite.cli import gate as cli_gate
 from suite.cli import grid as cli_grid
+from suite.cli import init as cli_init
 from suite.cli import known_good as cli_known_good
 from suite.cli import load as cli_load
 from suite.cli import merge as cli_merge
@@ -37,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m suite", description="Performance gate for SGLang servers."
     )
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    cli_init.add_parser(commands)
     cli_load.add_parser(commands)
     cli_gate.add_parsers(commands)
     cli_bisect.add_parser(commands)

@@ -195,13 +195,19 @@ def look(
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Who listens on a port: with ``interpreter`` and ``environment`` its SGLang can be looked at, unless in a container."""
+    """Who listens on a port: with ``interpreter`` and ``environment`` its SGLang can be looked at, unless in a container.
+
+    ``command`` are its words, secrets and all; ``cgroup`` names the unit or the container that it belongs to.
+    """
 
     pid: int
     interpreter: str | None = None
     cwd: str | None = None
     container: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    loading: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = field(default=(), repr=False)
+    cgroup: str = ""
 
 
 def listening(host: Host, port: int, python: str = "python3") -> Listening | None:

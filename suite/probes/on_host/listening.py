@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from suite.probes.on_host import installed
+from suite.redact import MASK, is_secret, scrub
 
 _LISTEN = "0A"
+_LOADING = re.compile(r"HF_|TRANSFORMERS_|HUGGINGFACE_|MODELSCOPE_")
+"""Variables that say where a model's files come from."""
 
 
 def sockets(port: int) -> set[str]:
@@ -68,7 +71,24 @@ def look(port: int) -> dict[str, Any]:
         "interpreter": interpreter(argv, exe, cwd, variables),
         "cwd": cwd,
         "environment": installed.telling(variables),
+        "loading": {
+            name: MASK if is_secret(name) else scrub(value)
+            for name, value in sorted(variables.items())
+            if _LOADING.match(name)
+        },
+        "command": argv,
+        "cgroup": cgroup(pid),
     }
+
+
+def cgroup(pid: int) -> str:
+    """Where the process stands in the tree of control groups: the unit or the container that it belongs to."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+            rows = [line.rstrip("\n").split(":", 2)[-1] for line in file]
+    except OSError:
+        return ""
+    return max(rows, key=len, default="")
 
 
 def interpreter(argv: Sequence[str], exe: str, cwd: str, variables: dict[str, str]) -> str:

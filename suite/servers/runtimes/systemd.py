@@ -39,7 +39,7 @@ class SystemdWay:
         self._host = host
         self._scope = ["--user"] if launch.scope == "user" else []
         self._service = unit_file.assignments(self._cat(), "Service")
-        self._variables = self._read_variables()
+        self.variables = self._read_variables()
         self.command = self._read_command()
         self._program, self.base = list(self.command.program), self.command.flags
         active = self._state() in ("active", "activating", "reloading")
@@ -108,12 +108,12 @@ class SystemdWay:
         if "@" in prefix[0]:
             del words[1:2]  # only another name for the process
         if ":" not in prefix[0]:
-            words = unit_file.expand(words, self._variables)
+            words = unit_file.expand(words, self.variables)
         return self._taken_apart(words)
 
     def _taken_apart(self, words: list[str]) -> Command:
         try:
-            return find(words, self._variables)
+            return find(words, self.variables)
         except NotUnderstood as error:
             raise self._unusable(str(error), error.advice) from None
 
@@ -152,7 +152,7 @@ class SystemdWay:
     def plan(self, asked: Asked) -> Plan:
         unit = f"{NAME}-{asked.token}.service"
         # all variables are given anew: an EnvironmentFile of the copy would win over the arm's
-        plain, secret = secrets_apart({**self._variables, **asked.env}, asked.flags)
+        plain, secret = secrets_apart({**self.variables, **asked.env}, asked.flags)
         begin = ["systemd-run", *self._scope, f"--unit={unit}", "--wait", "--pipe", "--quiet"]
         begin += [f"--property={line}" for line in self._properties()]
         begin += [f"--setenv={name}={value}" for name, value in plain.items()]

@@ -1,0 +1,133 @@
+"""A server at a URL as a target: launched anew as the process, container or unit that it is, or attached to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from suite.describe import container, process, unit
+from suite.describe.draft import CannotDescribe, Draft, gpus_of
+from suite.hosts import Host
+from suite.probes import installation
+from suite.redact import MASK, Secret
+from suite.sglang import server
+from suite.sglang.command import NotUnderstood
+from suite.sglang.errors import ProbeError
+from suite.sglang.flags import Flags, parse_argv
+from suite.sglang.server import identify
+
+_CONTAINER_ID = re.compile(
+    r"(?:docker|libpod|cri-containerd|crio)[-/]([0-9a-f]{12,64})|/([0-9a-f]{64})(?:/|$)"
+)
+_UNIT = re.compile(r"/([^/]+\.service)(?:/|$)")
+_TUNNELS = frozenset({"ssh", "sshd", "autossh", "kubectl", "oc", "socat"})
+
+
+def of_url(url: str, host: Host, api_key_env: str | None) -> Draft:
+    """The target of the server that answers at ``url``, which counts from ``host``.
+
+    Raises:
+        CannotDescribe: nobody answers there, or no single SGLang server.
+    """
+    info = _asked(url, host, api_key_env)
+    source = f"the server at {url}"
+    listener = _listener(url, host)
+    draft = None
+    if listener is not None:
+        draft = _as_it_was_started(listener, source, host)
+    if draft is None:
+        draft = _attached(url, info, source, api_key_env)
+    else:
+        draft.notes.append(
+            f"SGLang {info.version}, {info.speculation}; it runs: end it before arms are launched"
+        )
+        draft.notes.append(f"to measure it as it is: --server-url {url}")
+    return draft
+
+
+def _asked(url: str, host: Host, api_key_env: str | None) -> server.ServerInfo:
+    key = os.environ.get(api_key_env or "")
+    if api_key_env and not key:
+        raise CannotDescribe(f"--api-key-env {api_key_env}: that variable is not set here")
+    secret = Secret(key) if key else None
+    parts = urlsplit(url)
+    near = url
+    if not host.is_local:
+        port = host.forward(parts.port or 80, parts.hostname or "127.0.0.1")
+        near = f"{parts.scheme}://127.0.0.1:{port}{parts.path}"
+    try:
+        info = server.read(near, secret)
+        if (gateway := identify.gateway_at(server.root(near), secret)) is not None:
+            raise gateway
+    except ProbeError as error:
+        hint = "" if api_key_env else "; if it wants a key: --api-key-env NAME"
+        raise CannotDescribe(f"--from {url}: {error}{hint if 'key' in str(error) else ''}") from None
+    return info
+
+
+def _listener(url: str, host: Host) -> installation.Listening | None:
+    """The process that serves at ``url``, if it is one of ``host`` that may be seen."""
+    parts = urlsplit(url)
+    if parts.port is None or parts.hostname not in ("127.0.0.1", "localhost", "::1", "0.0.0.0"):
+        return None
+    try:
+        found = installation.listening(host, parts.port)
+    except ProbeError:
+        return None
+    if found is None or PurePosixPath(found.interpreter or "").name in _TUNNELS:
+        return None
+    return found
+
+
+def _as_it_was_started(found: installation.Listening, source: str, host: Host) -> Draft | None:
+    """The target that starts it again; ``None`` where that is not to be seen."""
+    if match := _CONTAINER_ID.search(found.cgroup):
+        return container.running(host, match[1] or match[2])
+    if (match := _UNIT.search(found.cgroup)) and not match[1].startswith(
+        ("user@", "docker", "podman", "ssh")
+    ):
+        try:
+            draft = unit.running(host, match[1])
+        except CannotDescribe:
+            draft = None
+        if draft is not None:
+            return draft
+    if found.container or found.interpreter is None:
+        return None
+    seen = {**found.environment, **found.loading}
+    env = {name: value for name, value in seen.items() if MASK not in value or value == MASK}
+    try:
+        return process.of_process(list(found.command), found.cwd or "/", env, found.interpreter, source)
+    except NotUnderstood:
+        return None
+
+
+def _attached(url: str, info: server.ServerInfo, source: str, api_key_env: str | None) -> Draft:
+    """The target that measures it as it is."""
+    launch = {"kind": "attach", "url": url, **({"api_key_env": api_key_env} if api_key_env else {})}
+    draft = Draft(source, launch, Flags({"model-path": str(info.resolved.get("model_path", "-"))}))
+    given = info.resolved
+    sizes = {
+        name: given.get(name.replace("-", "_"), 1) for name in ("tp-size", "pp-size", "dp-size", "device")
+    }
+    attention = {"enable-dp-attention": True} if given.get("enable_dp_attention") is True else {}
+    draft.gpus = gpus_of({**sizes, **attention}, {})
+    draft.notes.append(
+        f"SGLang {info.version}, {info.speculation}: how it was started is not to be seen from here, so it is "
+        "measured as it is and never launched"
+    )
+    if command := info.launch_command:
+        draft.notes.append(f"it says that it was started with: {_without_secrets(command)}")
+    return draft
+
+
+def _without_secrets(command: str) -> str:
+    try:
+        words = shlex.split(command)
+        first = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
+        return shlex.join(parse_argv(words[first:]).shown())
+    except ValueError:
+        return "words that are no command line"
