@@ -23,15 +23,13 @@ def running(host: Host, name: str) -> Draft | None:
     Raises:
         CannotDescribe: it runs no SGLang that flags could be changed of.
     """
-    for scope in _scopes():
-        text = _cat(host, name, scope)
+    unit = name if "." in name else f"{name}.service"
+    scopes: tuple[Scope, ...] = ("system", "user")
+    for scope in scopes:
+        text = _cat(host, unit, scope)
         if text is not None:
-            return _of_installed(host, name, scope, text)
+            return _of_installed(host, unit, scope, text)
     return None
-
-
-def _scopes() -> tuple[Scope, ...]:
-    return ("system", "user")
 
 
 def _cat(host: Host, name: str, scope: Scope) -> str | None:
@@ -43,8 +41,7 @@ def _cat(host: Host, name: str, scope: Scope) -> str | None:
     return done.stdout if done.code == 0 and "[Service]" in done.stdout else None
 
 
-def _of_installed(host: Host, name: str, scope: Scope, text: str) -> Draft:
-    unit = name if "." in name else f"{name}.service"
+def _of_installed(host: Host, unit: str, scope: Scope, text: str) -> Draft:
     launch: dict[str, Any] = {
         "kind": "systemd",
         "unit": unit,
