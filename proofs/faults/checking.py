@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable
 
@@ -85,8 +86,20 @@ def _summed_up(line: Line, run: Run) -> Iterable[str]:
         yield f"the run must be summed up as {opening or 'GO'}, not {run.sentence!r}"
     if not re.search(line.sentence, run.sentence):
         yield f"the run's sentence must say {line.sentence!r}, not {run.sentence!r}"
+    yield from _elsewhere(run)
     if not re.search(line.prints, run.printed):
         yield f"the run must print {line.prints!r}"
+
+
+def _elsewhere(run: Run) -> Iterable[str]:
+    """The same sentence on the first line of the page for CI, and last of all in the terminal, before pytest's count."""
+    heading = run.page.split("\n", 1)[0].replace("\\", "")
+    shown = html.unescape(heading.removeprefix("## "))
+    if run.page and shown != run.sentence.replace("\\", ""):
+        yield f"summary.md must begin with the run's sentence, not {heading!r}"
+    last = [line for line in run.printed.splitlines() if line.strip()][-5:]
+    if run.page and run.sentence not in last:
+        yield f"the terminal must end with the run's sentence, not {last!r}"
 
 
 def _confused(line: Line, ended: Iterable[Ended]) -> Iterable[str]:

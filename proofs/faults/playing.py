@@ -51,7 +51,7 @@ class Ended:
 class Run:
     """One pytest run: its exit status, its items, the tables it showed, what it printed, and its one sentence.
 
-    recorded: the files of baselines that it wrote.
+    recorded: the files of baselines that it wrote. page: summary.md.
     """
 
     status: int
@@ -60,6 +60,7 @@ class Run:
     printed: str
     sentence: str = ""
     recorded: tuple[str, ...] = ()
+    page: str = ""
 
 
 def play(
@@ -118,9 +119,11 @@ def play(
     said = [
         json.loads(path.read_text(encoding="utf-8")) for path in sorted(work.glob("results/*/verdicts.json"))
     ]
+    pages = [path.read_text(encoding="utf-8") for path in sorted(work.glob("results/*/summary.md"))]
     ended = tuple(Ended(**json.loads(line)) for line in lines)
     recorded = tuple(sorted(name for name, text in _contents(baselines).items() if before.get(name) != text))
-    return Run(status, ended, tables, printed, said[-1].get("sentence", "") if said else "", recorded)
+    sentence = said[-1].get("sentence", "") if said else ""
+    return Run(status, ended, tables, printed, sentence, recorded, pages[-1] if pages else "")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

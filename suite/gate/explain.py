@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from suite.gate import common
 from suite.gate.baselines import BaselineSession
 from suite.gate.decide import Decision
 from suite.gate.deltas import OWN_PRIOR
@@ -50,7 +51,8 @@ class Explanation:
     """One column of a decision on a single run.
 
     matrix: what was known at the look that gave it; baseline: the session that verdicts name; changes: the subject's;
-    aside: rounds not used; texts: answers that are the same text as the baseline's, and all that were compared.
+    aside: rounds not used; texts: answers that are the same text as the baseline's, and all that were compared;
+    round_s: seconds that a round takes.
     """
 
     matrix: Matrix
@@ -62,6 +64,7 @@ class Explanation:
     aside: int
     run_id: str
     texts: tuple[int, int] = (0, 0)
+    round_s: float = math.nan
 
     @property
     def key(self) -> Key:
@@ -210,17 +213,18 @@ class Explanation:
         if self._at(d.by_acceptance) and word in ("regression", "improvement"):
             return f"acceptance moved beyond the margin of {margin} and beyond chance; the steps did not"
         if self._at(d.by_common) and word in ("regression", "improvement"):
-            return f"common to all arms ({percent(abs(relative_change(self._at(d.common))))[1:]}): the build or the machine"
+            told = common.moved(self.matrix, d, self.g), common.suspects(self.matrix, d, self.g)
+            return f"common to all arms, {told[0]}: {told[1]}"
         if word in ("regression", "improvement"):
             p = self._at(d.p_worse if word == "regression" else d.p_better)
             return f"beyond the margin of {margin} and beyond chance (p {p:.1g}), {self._grounds()}"
         if word == "pass":
             return f"{excluded(self.rule.margin, stated=bool(self._at(d.stated)))}, {self._grounds()}"
         if self._at(d.common_shift):
-            return f"common shift: all arms moved by about {percent(abs(relative_change(self._at(d.common))))[1:]}"
+            return f"common shift: {common.moved(self.matrix, d, self.g)}"
         return f"neither a loss beyond {margin} nor its absence is shown, {self._grounds()}"
 
     def _needs(self, word: Word) -> str:
         if word == "improvement":
             return f"to make it the new level: python -m suite baseline promote {self.run_id}"
-        return settle(self.matrix, self.decision, self.g) if word == "inconclusive" else ""
+        return settle(self.matrix, self.decision, self.g, self.round_s) if word == "inconclusive" else ""

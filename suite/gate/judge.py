@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
+from suite.gate import common
 from suite.gate.accepted import same_texts
 from suite.gate.baselines import Found
 from suite.gate.beside import beside_baselines
@@ -71,7 +73,7 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
                     hopeless.add(key)
             else:
                 informational[key] = case.reading(matrix, decision, g).estimate()
-        notes = _common_notes(matrix, decision)
+        notes = common.notes(matrix, decision)
     notes += _drift_notes(session, found, case.book)
     for key, rule in case.rules.items():
         if not rule.gated and key not in informational:
@@ -240,6 +242,7 @@ class _Case:
             aside=set_aside(self.series[key[:2]]),
             run_id=self.session.run_id,
             texts=self._same_texts(key[:2]),
+            round_s=_seconds_of_a_round(self.series[key[:2]]),
         )
 
     def _same_texts(self, where: tuple[str, str]) -> tuple[int, int]:
@@ -285,12 +288,10 @@ def _drift_notes(session: Session, found: Found, book: Rules) -> list[str]:
     ]
 
 
-def _common_notes(matrix: Matrix, decision: Decision) -> list[str]:
-    shifted = np.flatnonzero(decision.common_shift[0] & matrix.layout.gated)
-    if not len(shifted):
-        return []
-    size = float(np.median(np.abs(np.expm1(decision.common[0, shifted]))))
-    return [
-        f"all arms moved together by about {100 * size:.1f} %: evidence about the machine or the baseline, not about "
-        "one arm; an interleaved run of both builds would tell which"
-    ]
+def _seconds_of_a_round(series: Series) -> float:
+    """How long a round of this question takes, by its tokens and its tokens/s; NaN where that is not known."""
+    requests, tokens = (series.identity.get(name) for name in ("requests", "max_tokens"))
+    rates = [v for launch in series.launches for v in launch.rounds.get("output_tokens_per_s", []) if v]
+    if not isinstance(requests, int) or not isinstance(tokens, int) or not rates or series.derived_from:
+        return math.nan
+    return requests * tokens / median(rates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from suite.gate.records import Session
@@ -84,9 +85,10 @@ def _good(session: Session, judged: Judgement) -> str:
     unjudged, open_ = of_word.get("unjudged", []), of_word.get("inconclusive", [])
     parts = []
     if passed:
-        margins = {v.margin for v in passed}
-        within = f"{100 * margins.pop():g} %" if len(margins) == 1 else "their margins"
-        parts.append(f"{_figures(len(passed))} within {within}")
+        margins = Counter(v.margin for v in passed)
+        (margin, count), *others = sorted(margins.items())
+        parts.append(f"{_figures(count)} within {100 * margin:g} %")
+        parts += [f"{more} within {100 * wider:g} %" for wider, more in others]
     if better:
         parts.append(f"{len(better)} better than the {session.against}")
     if judged.status == 0 and (regressed := of_word.get("regression")):

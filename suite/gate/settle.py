@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from suite.gate.common import moved
 from suite.gate.decide import ALPHA_OWN, PASS_WIDTH, Decision
 from suite.gate.deltas import OWN_PRIOR
 from suite.gate.matrix import Matrix
 from suite.gate.precision import MOST_PROMPTS
 from suite.gate.robust import mean, t_quantile
+from suite.terminal.figures import duration
 
 MORE_PROMPTS = (1.5, 2, 3, 4, 6, 8, 16, 32)
 MORE_ROUNDS = (2, 3, 4)
@@ -94,14 +97,14 @@ class Known:
         return replace(self, sessions=sessions, between=between, df=self.df + sessions - self.sessions)
 
 
-def settle(matrix: Matrix, decision: Decision, g: int) -> str:
-    """The cheapest thing expected to settle column `g`, in words."""
+def settle(matrix: Matrix, decision: Decision, g: int, round_s: float = math.nan) -> str:
+    """The cheapest thing expected to settle column `g`, in words; `round_s`: seconds of a round, for what it costs."""
     if decision.common_shift[0, g]:
-        return f"common shift: {INTERLEAVED}"
+        return f"common shift, {moved(matrix, decision, g)}: {INTERLEAVED}"
     known = _known(matrix, decision, g)
     for text, more in _cures(known):
         if more.settled():
-            return f"{text} would settle it"
+            return f"{text}{_cost(known, more, round_s)} would settle it"
     if known.only_acceptance:
         return f"{MOST_PROMPTS} prompts would not settle it: the change is as large as the margin"
     if known.prompts:
@@ -110,6 +113,13 @@ def settle(matrix: Matrix, decision: Decision, g: int) -> str:
             if more.settled():
                 return f"{text}, and more prompts, would settle it"
     return INTERLEAVED
+
+
+def _cost(known: Known, more: Known, round_s: float) -> str:
+    """What more prompts or rounds take; what launches take is not known here, nor where else prompts are asked."""
+    rounds = more.prompts / known.prompts - 1 if known.only_acceptance else more.rounds - known.rounds
+    seconds = rounds * round_s * known.launches
+    return f" ({duration(seconds)} more)" if seconds > 0 else ""
 
 
 def launches_can_settle(matrix: Matrix, decision: Decision, g: int, launches: int) -> bool:

@@ -12,7 +12,7 @@ from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.hosts import HostError
 from suite.plugin.parts import Parts
 from suite.questions import crossover
-from suite.report import allure_files, ci_summary
+from suite.report import allure_files, ci_summary, junit
 from suite.servers import ServerError
 from suite.session.entries import Closed
 from suite.session.run import Run
@@ -47,6 +47,7 @@ class Ending:
             parts.stored.keep(run, parts.judge)
             parts.stored.attempt("the summary", lambda: self._write_summary(run))
             parts.stored.attempt("the Allure report", lambda: self._write_allure(run))
+            junit.of_run(parts.config, parts.judge.judgement())
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self._status(run)
         elif exitstatus == pytest.ExitCode.INTERRUPTED:

@@ -11,7 +11,7 @@ from suite.foreign import one_line
 from suite.gate import Judgement, Key, Session, Verdict
 from suite.report import two_builds
 from suite.report.summary import by_severity, changed_by_arms
-from suite.report.terminal import change_of
+from suite.report.terminal import change_of, why_passes
 from suite.terminal.figures import number, percent
 
 NAME = "summary.md"
@@ -20,6 +20,8 @@ GITHUB = "GITHUB_STEP_SUMMARY"
 
 MARKS = {0: "GO", 1: "NO-GO", 8: "CANNOT TELL", 9: "INFRASTRUCTURE"}
 PLOT_WIDTH = 41
+CHARS = 1000
+"""How much of one text is shown: the sentence of a run is never cut."""
 PASSES_FOLDED = 6
 """More passes than this are put behind a fold."""
 
@@ -38,7 +40,9 @@ def text(session: Session, judgement: Judgement, known_good: str = "") -> str:
     parts += [_table(told, session.against)] if told else []
     parts += [_plot(judgement)] if any(v.change is not None for v in judgement.verdicts.values()) else []
     if passes:
-        table = _table(passes, session.against)
+        table = "\n".join(
+            [_table(passes, session.against), "", *why_passes([verdict for _, verdict in passes])]
+        )
         folded = len(passes) > PASSES_FOLDED
         parts.append(
             f"<details><summary>{len(passes)} figures pass</summary>\n\n{table}\n\n</details>"
@@ -66,7 +70,7 @@ def write(folder: Path, page: str) -> Path:
 
 def escaped(said: str) -> str:
     """Foreign text on one line of markdown: no markup, no HTML, no break of a table."""
-    plain = one_line(said).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = one_line(said, CHARS).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_|\[\]#~])", r"\\\1", plain)
 
 
@@ -171,13 +175,34 @@ def _changes(judgement: Judgement, session: Session) -> list[str]:
 
 
 def _next(session: Session, judgement: Judgement, known_good: str) -> list[str]:
+    """What to do now, as commands: promote, go back, take a loss on purpose, or ask again."""
+    suite = "python -m suite"
+    words = {verdict.word for verdict in judgement.verdicts.values()}
+    lines = []
     if judgement.status == 0:
-        better = any(v.word == "improvement" for v in judgement.verdicts.values())
-        promote = f"To make this the level that later runs are compared with: `python -m suite baseline promote {session.run_id}`"
-        return [promote] if better else []
-    advice = {
-        1: f"The last build that passed: {known_good}" if known_good else "",
-        8: "Exit status 8: run it once more; if it stays so, a person decides.",
-        9: "Exit status 9: the host, its driver, a key or a disk stood in the way; nothing was shown of the build.",
-    }
-    return [advice.get(judgement.status, "")]
+        promote = f"{suite} baseline promote {session.run_id}"
+        if session.reference is not None or "improvement" in words:
+            lines.append(f"To make it the level that later runs are compared with: `{promote}`.")
+        else:
+            lines.append(f"Nothing to do. To add this run to the baselines: `{promote} --add`.")
+    if judgement.status == 1:
+        lines.append(_back(session, known_good))
+        if "regression" in words and session.reference is None:
+            taken = f"pytest -m perf --target {session.target} --record-baseline --accept-regression REASON"
+            lines.append(f"If the loss is meant to stay: `{taken}` records it as the new level.")
+    if judgement.status == 8:
+        lines.append("Run it once more, with the same options. If it stays so, a person decides.")
+    if judgement.status == 9:
+        told = "The host, its driver, a key or a disk stood in the way; nothing was shown of the build."
+        lines.append(f"{told} `{suite} doctor --target {session.target}` looks at what can be seen.")
+    lines.append(f"The same verdict from the files alone: `{suite} judge {session.run_id}`.")
+    return ["### What to do", "\n".join(f"- {line}" for line in lines)]
+
+
+def _back(session: Session, known_good: str) -> str:
+    if session.reference is not None:
+        return "Stay with the reference."
+    if not known_good:
+        return "No build has passed on this target yet: there is none to go back to."
+    command = f"python -m suite known-good --target {session.target}"
+    return f"Back to the last build that passed, {escaped(known_good)}: `{command}`."

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from suite.gate import Verdict
+import pytest
+from _pytest.junitxml import xml_key
+
+from suite.gate import Judgement, Verdict
 from suite.session.recording import STORED, WorkloadResult
+
+
+def of_run(config: pytest.Config, judgement: Judgement) -> None:
+    """The run's sentence and exit status, as properties of the whole file; nothing where none is written."""
+    if (xml := config.stash.get(xml_key, None)) is not None:
+        xml.add_global_property("sentence", judgement.sentence)
+        xml.add_global_property("status", str(judgement.status))
 
 
 def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:

@@ -13,7 +13,7 @@ from suite.session.price import Price, price
 from suite.session.settings import Settings
 from suite.session.times import Expected
 from suite.terminal import table
-from suite.terminal.figures import times
+from suite.terminal.figures import duration, times
 
 
 def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[str]:
@@ -64,16 +64,8 @@ def _at_worst(settings: Settings, arranged: Arranged, expected: Expected) -> lis
 def _cost(price: Price) -> str:
     return (
         f"{times(price.launches, 'launch', 'launches')}, {times(price.rounds, 'round', 'rounds')}: "
-        f"about {_minutes(price.seconds)}"
+        f"about {duration(price.seconds)}"
     )
-
-
-def _minutes(seconds: float) -> str:
-    """A length of time in the unit that suits it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
 
 
 def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], sizes: Sizes) -> list[str]:

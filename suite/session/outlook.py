@@ -5,6 +5,7 @@ from __future__ import annotations
 from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.times import Expected
+from suite.terminal.figures import duration
 from suite.terminal.progress import clock
 
 
@@ -72,12 +73,5 @@ class Outlook:
         rounds = max(self._planned.rounds, self._rounds)
         return (
             f"launch {self._launched} of {launches}, {self._rounds} of {rounds} rounds done, "
-            f"about {_left(self.left_s)} left"
+            f"about {duration(self.left_s)} left"
         )
-
-
-def _left(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -118,7 +118,7 @@ class RunStore:
             known = known_good.load(self._settings.results, self._settings.target.name)
         except GateError:
             return ""
-        return f"{known_good.name_of(known)} (python -m suite known-good)"
+        return known_good.name_of(known)
 
     def attempt(self, what: str, write: Callable[[], object]) -> bool:
         """Write something; could it be? What went wrong is told at the end of the run."""

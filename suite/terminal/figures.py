@@ -45,6 +45,14 @@ def signed(value: float, digits: int = 1) -> str:
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
+def duration(seconds: float) -> str:
+    """A length of time as one says it: `45 s`, `24 min`, `2 h 5 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def times(count: int, one: str, many: str) -> str:
     """A count with its noun: `1 launch`, `3 launches`."""
     return f"{count} {one if count == 1 else many}"

@@ -1,5 +1,6 @@
 """What the gate says of runs whose truth is known."""
 
+import re
 import time
 from pathlib import Path
 
@@ -146,7 +147,54 @@ def test_a_common_shift_on_one_session_is_no_verdict_on_an_arm(tmp_path: Path) -
     judgement = judge(run, store.sessions_for(run))
     assert judgement.verdicts[SPEED].word == "inconclusive"
     assert "interleaved run of both builds" in judgement.verdicts[SPEED].needs
-    assert any("all arms moved together" in note for note in judgement.notes)
+    assert any(
+        re.match(r"all arms slower by about [56]\.\d %, together: the machine, the build", n)
+        for n in judgement.notes
+    )
+    assert re.search(
+        r"undecided; common shift, all arms slower by about [56]\.\d %: an interleaved", judgement.sentence
+    )
+
+
+def test_what_more_rounds_cost_is_said_in_time(tmp_path: Path) -> None:
+    def asked(made: Session) -> Session:
+        facts = {"requests": 50, "max_tokens": 100}
+        series = [
+            msgspec.structs.replace(s, identity={**s.identity, **({} if s.derived_from else facts)})
+            for s in made.series
+        ]
+        return msgspec.structs.replace(made, series=series)
+
+    store = BaselineStore(tmp_path, "simulator")
+    for number in range(5):
+        store.record(asked(session(f"r{number}", day=number + 1, noise=0.05)))
+    told = []
+    for number in range(8):
+        run = asked(session(f"n{number}", noise=0.05))
+        told += [
+            v.needs for v in judge(run, store.sessions_for(run)).verdicts.values() if "--rounds" in v.needs
+        ]
+    assert told
+    for needs in told:
+        rounds, now = map(int, re.findall(r"(\d+) rounds in place of (\d+)", needs)[0])
+        cost = re.search(r"\((\d+) (s|min) more\) would settle it", needs)
+        if cost is not None:  # a ratio is made of two arms' rounds, and tells no time
+            seconds = 3 * (rounds - now) * 5000 / np.array([100, 220])
+            assert min(abs(seconds - int(cost[1]) * (60 if cost[2] == "min" else 1))) < 60
+    assert any(" more) would" in needs for needs in told)
+
+
+def test_a_common_shift_of_prefill_alone_is_no_evidence_about_the_machine(tmp_path: Path) -> None:
+    store = recorded(tmp_path, sessions=1, noise=0.001)
+    run = session(ttft=0.3, noise=0.001)
+    judgement = judge(run, store.sessions_for(run))
+    shifted = [v for v in judgement.verdicts.values() if "common shift" in v.reason]
+    assert shifted
+    assert {v.metric for v in shifted} == {"ttft_s"}
+    assert all("prefill of all arms slower by about " in v.reason for v in shifted)
+    (note,) = [note for note in judgement.notes if "together" in note]
+    assert "and not the machine: decode of the same servers is unchanged" in note
+    assert "machine" not in judgement.sentence
 
 
 def test_changes_of_the_subject_are_listed(store: BaselineStore) -> None:

@@ -131,7 +131,7 @@ def test_all_arms_moved_together_is_said_only_if_each_did(
     store = plain_recorded(tmp_path, sessions=1)
     new = session(slow=slow)
     judgement = judge(new, store.sessions_for(new))
-    said = [note for note in judgement.notes if "all arms moved together" in note]
+    said = [note for note in judgement.notes if note.startswith("all arms ") and ", together: " in note]
     reasons = [v.reason for v in judgement.verdicts.values() if "common shift" in v.reason]
     assert bool(said) is together
     assert bool(reasons) is together

@@ -224,6 +224,19 @@ def test_one_disturbance_seen_in_several_figures_is_one_cause_with_the_first_of_
     assert [len(cause.figures) for cause in said.causes] == [2, 1, 1]
 
 
+def test_figures_of_several_margins_are_counted_by_margin() -> None:
+    figures = speeds(OFF, {1: 0.0, 8: 0.0})
+    figures["time_to_first_token[1024]", OFF, "ttft_s"] = ("pass", 0.03)
+    said = made(figures)
+    verdicts = {
+        key: msgspec.structs.replace(v, margin=0.15 if v.metric == "ttft_s" else v.margin)
+        for key, v in said.verdicts.items()
+    }
+    run = msgspec.structs.replace(session(), series=[])
+    again = conclude(run, Judgement(verdicts, {}, {}, [], [], None, []), Rules())
+    assert again.sentence == "GO: 2 figures within 2 %, 1 within 15 %"
+
+
 def test_what_was_asked_and_never_measured_is_named() -> None:
     asked = [Asked("decode_throughput[c8]", ON, ["output_tokens_per_s"], unmeasured="--minutes 10 were over")]
     said = made(speeds(ON, {1: 0.0}), asked=asked)

@@ -28,13 +28,21 @@ def test_a_loss_is_the_first_line_and_the_first_row(tmp_path: Path) -> None:
     assert "**regression**" in first
     assert "mtp-off" in first
     assert "sglang 0.5.23 -&gt; 0.5.24" in said
-    assert "The last build that passed: sglang 0.5.22" in said
+    assert (
+        "Back to the last build that passed, sglang 0.5.22: `python -m suite known-good --target simulator`"
+        in said
+    )
+    assert "--accept-regression REASON` records it" in said
 
 
 def test_a_pass_has_no_advice_and_a_plot_around_zero(tmp_path: Path) -> None:
     said = page(tmp_path)
     assert said.startswith("## GO")
-    assert "Exit status" not in said
+    assert (
+        "Nothing to do. To add this run to the baselines: `python -m suite baseline promote new --add`"
+        in said
+    )
+    assert "a loss of 4 % or more is excluded (95 %)" in said
     assert "o" in said.split("```")[1]
 
 

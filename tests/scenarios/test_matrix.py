@@ -104,3 +104,22 @@ def test_nothing_may_be_recorded_of_a_server_with_a_fault():
 def test_every_line_has_a_name_of_its_own_by_which_its_runs_are_kept():
     names = [line.name for line in LINES]
     assert sorted(names) == sorted(set(names))
+
+
+SENTENCE = "NO-GO: MTP drafts are dead (0 of 570 accepted): mtp_on < 1.2"
+PAGE = "## NO-GO: MTP drafts are dead (0 of 570 accepted): mtp\\_on &lt; 1.2\n\ntarget x\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "printed", "complaint"),
+    [
+        (PAGE, f"table\n{SENTENCE}\n1 failed in 3 s\n", ""),
+        ("## NO-GO\n", f"table\n{SENTENCE}\n1 failed in 3 s\n", "summary.md must begin with"),
+        (PAGE, f"{SENTENCE}\n" + "table\n" * 9 + "1 failed in 3 s\n", "the terminal must end with"),
+    ],
+)
+def test_the_sentence_stands_first_on_the_page_and_last_in_the_terminal(page, printed, complaint):
+    line = Line("draft-dead", DEAD.must, sentence="drafts are dead")
+    run = Run(1, (CAUGHT,), "", printed, SENTENCE, (), page)
+    found = shortcomings(line, run)
+    assert [complaint in sentence for sentence in found] == [True] * bool(complaint)
