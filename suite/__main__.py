@@ -19,6 +19,7 @@ from suite.cli import merge as cli_merge
 from suite.cli import probe as cli_probe
 from suite.cli import rehearse as cli_rehearse
 from suite.cli import submit as cli_submit
+from suite.cli import tune as cli_tune
 from suite.cli import why as cli_why
 from suite.cluster.slurm import SlurmError
 from suite.config import ConfigError
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     cli_rehearse.add_parser(commands)
     cli_submit.add_parser(commands)
     cli_why.add_parser(commands)
+    cli_tune.add_parser(commands)
     return whole
 
 

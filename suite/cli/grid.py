@@ -39,7 +39,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help=f"default: {DEFAULT_ARMS}; the first is what speed-up is over",
     )
     parser.add_argument(
-        "--concurrency", type=_numbers, default=[1, 2, 4, 8, 16], metavar="1,4,8", help="clients at a time"
+        "--concurrency",
+        type=whole_numbers,
+        default=[1, 2, 4, 8, 16],
+        metavar="1,4,8",
+        help="clients at a time",
     )
     parser.add_argument(
         "--contexts", type=_contexts, default=[0], metavar="0,1024", help="prompt tokens; 0: natural prompts"
@@ -60,7 +64,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=run)
 
 
-def _numbers(text: str, least: int = 1) -> list[int]:
+def whole_numbers(text: str, least: int = 1) -> list[int]:
+    """``1,4,8`` in order, each once; for argparse."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 9 and int(part) >= least for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r}: expected whole numbers from {least} on, such as 1,4,8")
@@ -68,7 +73,7 @@ def _numbers(text: str, least: int = 1) -> list[int]:
 
 
 def _contexts(text: str) -> list[int]:
-    return _numbers(text, least=0)
+    return whole_numbers(text, least=0)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -160,6 +165,7 @@ def _fill(
     endpoint: Endpoint, arm: str, kept: grid.Kept, asked: grid.Asked, arguments: argparse.Namespace
 ) -> None:
     """Measure the cells of one server that are not there yet."""
+    version = server_probe.read(endpoint.root_url, api_key=endpoint.api_key).version or ""
     for context in arguments.contexts:
         due = [clients for clients in arguments.concurrency if not kept.has(arm, context, clients)]
         if not due:
@@ -174,7 +180,7 @@ def _fill(
         for clients in due:
             print(f"{table.cell_name(arm, context, clients)}: ", end="", flush=True)
             try:
-                cell = grid.measure(endpoint, arm, context, workload, clients, asked)
+                cell = grid.measure(endpoint, arm, context, workload, clients, asked, version)
             except LoadError as error:
                 cell = grid.failed(arm, context, clients, error)
             kept.add(cell)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from suite import metrics
+from suite.grid import kept
 from suite.load import ClosedLoop, Endpoint, LoadError, Sampling, WarmUp, Workload, contexts, play, workloads
 
 CONTENT = "code+prose"
@@ -22,7 +21,7 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
 
     tokens_per_s: of all clients together; tokens_per_s_user: of one stream while it runs (1 / TPOT); ttft_s: median;
     acceptance_length: ``None`` where the server does not speculate or does not tell; cached: share of prompt tokens that came
-    from the prefix cache; failed: requests that did not end well; note: why not to lean on it.
+    from the prefix cache; failed: requests that did not end well; note: why not to lean on it; sglang: the version that answered.
     """
 
     arm: str
@@ -36,6 +35,7 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     cached: float = 0.0
     failed: int = 0
     note: str = ""
+    sglang: str = ""
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -64,7 +64,13 @@ def workload_of(endpoint: Endpoint, context: int, prompts: int) -> Workload:
 
 
 def measure(
-    endpoint: Endpoint, arm: str, context: int, workload: Workload, clients: int, asked: Asked
+    endpoint: Endpoint,
+    arm: str,
+    context: int,
+    workload: Workload,
+    clients: int,
+    asked: Asked,
+    sglang: str = "",
 ) -> Cell:
     """Play one cell: every prompt is new to the server, so that no prefix cache flatters TTFT.
 
@@ -99,6 +105,7 @@ def measure(
         cached=cached / prompt_tokens if prompt_tokens else 0.0,
         failed=len(result.requests) - len(result.ok),
         note="; ".join(f"{reason.name}: {reason.evidence}" for reason in metrics.validity(result)),
+        sglang=sglang,
     )
 
 
@@ -107,69 +114,17 @@ def failed(arm: str, context: int, clients: int, error: LoadError) -> Cell:
     return Cell(arm, context, clients, 0, None, None, None, note=str(error))
 
 
-class Kept:
-    """The cells of a grid in ``FOLDER/grid.jsonl``: each is on disk when it is measured, so a grid can be gone on with.
-
-    Raises:
-        ValueError: the folder holds a grid that was asked otherwise, or something else.
-    """
-
-    NAME = "grid.jsonl"
+class Kept(kept.Kept[Cell]):
+    """The cells of a grid in ``FOLDER/grid.jsonl``."""
 
     def __init__(self, folder: Path, asked: Asked) -> None:
-        self.path = folder / self.NAME
+        super().__init__(folder / "grid.jsonl", asked, Cell, lambda cell: cell.place)
         self.asked_in_words = f"answers of {asked.max_tokens} tokens, temperature {asked.temperature:g}"
-        self.cells: dict[tuple[str, int, int], Cell] = {}
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = list(self._lines())
-        if not lines:
-            self._append(msgspec.to_builtins(asked))
-            return
-        first, *rest = lines
-        if first != msgspec.to_builtins(asked):
-            raise ValueError(
-                f"{self.path} holds a grid of {_in_words(first)}; this one asks for "
-                f"{_in_words(msgspec.to_builtins(asked))}. Name another --out, or ask the same"
-            )
-        for line in rest:
-            cell = msgspec.convert(line, Cell)
-            self.cells[cell.place] = cell
-
-    def _lines(self) -> Iterator[Mapping[str, Any]]:
-        """Whole lines; one that was torn off by a kill is dropped, and its cell is measured again."""
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            self.path.write_text(whole, encoding="utf-8")
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                yield dict(json.loads(line))
-            except (ValueError, TypeError):
-                raise ValueError(
-                    f"{self.path}, line {number}: no cell of a grid; name another --out"
-                ) from None
-
-    def add(self, cell: Cell) -> None:
-        """Keep a cell; on disk when this returns."""
-        self.cells[cell.place] = cell
-        self._append(msgspec.to_builtins(cell))
-
-    def _append(self, what: object) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(what) + "\n")
-            file.flush()
 
     def has(self, arm: str, context: int, clients: int) -> bool:
         """Was this cell measured already? One that failed is measured again."""
         cell = self.cells.get((arm, context, clients))
         return cell is not None and cell.tokens_per_s is not None
-
-
-def _in_words(asked: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in asked.items())
 
 
 def speedup(cells: Mapping[tuple[str, int, int], Cell], cell: Cell, off: str) -> float | None:

@@ -75,7 +75,12 @@ def _notes(cells: Iterable[Cell]) -> list[str]:
     notes = [
         "Every prompt is new to the server. Per user: one stream while it runs (1 / TPOT). TTFT: median."
     ]
-    for cell in cells:
+    told = list(cells)
+    if len(builds := sorted({cell.sglang for cell in told if cell.sglang})) > 1:
+        notes.append(
+            f"Cells of several builds, not to be compared: SGLang {', '.join(builds)}. Name another --out."
+        )
+    for cell in told:
         where = cell_name(cell.arm, cell.context, cell.clients)
         if cell.cached > TELLING_CACHE:
             notes.append(
