@@ -134,7 +134,7 @@ _ASSIGNED = re.compile(r"(?<![\w-])([A-Za-z]\w*)=([^\s\"',;&)\]}]+)")
 _LINE = re.compile(
     r"(?m)(^[ \t]*(?:- +)?|[\"'])([A-Za-z][\w-]*)(:[ \t]+)(?!(?i:bearer|basic|token|digest)\b)([^\s\"',;)\]}]+)"
 )
-"""A line of YAML, or a header as curl is given it."""
+"""A line of YAML, or a header as curl is given it. A plain word before the colon is prose: "pass: TPOT +1 %"."""
 _PLAIN = re.compile(r"-?[\d.]+|none|null|true|false|\*+", re.IGNORECASE)
 """Values that are no secret under any name."""
 
@@ -185,8 +185,10 @@ def _assigned(match: re.Match[str]) -> str:
 
 
 def _line(match: re.Match[str]) -> str:
-    hidden = is_secret(match[2]) and not _PLAIN.fullmatch(match[4])
-    return f"{match[1]}{match[2]}{match[3]}{MASK}" if hidden else match[0]
+    name = match[2]
+    a_name = not (name.isalpha() and (name.islower() or name.istitle())) or _ANYWHERE.search(name.upper())
+    hidden = a_name and is_secret(name) and not _PLAIN.fullmatch(match[4])
+    return f"{match[1]}{name}{match[3]}{MASK}" if hidden else match[0]
 
 
 def masked(value: Any, name: str = "") -> Any:

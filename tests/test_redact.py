@@ -150,6 +150,8 @@ def test_nested_values_keep_their_form():
     [
         "environment:\n  HF_TOKEN: hunter-22\n  PLAIN: 1",
         "  - db_password:   hunter-22",
+        "password: hunter-22",
+        "JWT: hunter-22",
         "curl -H 'X-Api-Key: hunter-22' http://127.0.0.1/",
         'headers = ["x-auth: hunter-22"]',
     ],
@@ -159,7 +161,16 @@ def test_a_line_of_yaml_and_a_header_in_quotes_are_read_too(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["tokens: many", "pass: 12", "the next token: word", "api_key_env: NAME", "key: value"]
+    "text",
+    [
+        "tokens: many",
+        "pass: 12",
+        "the next token: word",
+        "pass: TPOT +1.0 %",
+        "Token: word",
+        "api_key_env: NAME",
+        "key: value",
+    ],
 )
 def test_a_line_that_names_no_secret_stays(text: str) -> None:
     assert redact.scrub(text) == text
