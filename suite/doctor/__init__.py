@@ -7,6 +7,7 @@ from functools import partial
 
 from suite import config
 from suite.doctor.arms import arms
+from suite.doctor.fitness import fit
 from suite.doctor.line import Line, Status
 from suite.doctor.machine import gpus, processor
 from suite.doctor.rehearsed import elsewhere
@@ -26,7 +27,7 @@ _LOOKS: dict[str, Look] = {
     "sglang": sglang,
     "checkpoint": checkpoint,
 }
-_THEN: dict[str, Look] = {"gpus": gpus, "processor": processor}
+_THEN: dict[str, Look] = {"processor": processor}
 """In the order in which a launch would need them; the arms stand between."""
 
 
@@ -54,8 +55,10 @@ def examine(suite: config.Suite, target: config.Target, builds: Sequence[str] = 
             yield Line("problem", target.launch.kind, str(error))
             yield from elsewhere(suite, target, builds)
             return
-        of_arms: Look = partial(arms, directory=suite.path.resolve().parent)
-        for name, look in {**_LOOKS, "arms": of_arms, **_THEN}.items():
+        here = suite.path.resolve().parent
+        of_arms: Look = partial(arms, directory=here)
+        of_cards: dict[str, Look] = {"gpus": gpus, "fitness": partial(fit, directory=here)}
+        for name, look in {**_LOOKS, "arms": of_arms, **of_cards, **_THEN}.items():
             try:
                 yield from look(runtime)
             except (ProbeError, HostError) as error:

@@ -1,6 +1,8 @@
 """Timelines to numbers: what every metric is, how it is computed, and whether a round may be believed. Pure functions."""
 
 from suite.metrics.acceptance import NOT_REPORTED, REPLICAS, Acceptance, acceptance, yield_of
+from suite.metrics.energy import NAME as ENERGY
+from suite.metrics.energy import energy
 from suite.metrics.formulas import concurrency_achieved
 from suite.metrics.registry import METRICS, Better, Kind, Metric, UnknownMetric, near, require_known
 from suite.metrics.requests import (
@@ -17,6 +19,7 @@ from suite.metrics.rounds import Value, speedup, summarize
 from suite.metrics.validity import Invalid, validity
 
 __all__ = [
+    "ENERGY",
     "METRICS",
     "NOT_REPORTED",
     "REPLICAS",
@@ -33,6 +36,7 @@ __all__ = [
     "chunk_gaps_s",
     "concurrency_achieved",
     "e2e_s",
+    "energy",
     "meets",
     "near",
     "require_known",

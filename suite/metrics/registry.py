@@ -237,6 +237,16 @@ _ENTRIES = (
         compute=formulas.cached_prompt_tokens,
     ),
     Metric(
+        name="energy_j_per_token",
+        label="energy per token",
+        unit="J/token",
+        better="lower",
+        kind="decode",
+        formula="power of the server's cards over a round / sum of completion tokens",
+        source="nvidia-smi's power.draw, looked at once a second",
+        compute=None,  # of the cards, not of the answers
+    ),
+    Metric(
         name="round_s",
         label="time of a round",
         unit="s",

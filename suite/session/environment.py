@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -25,12 +25,17 @@ SIMULATION_VARIABLE = "SGLANG_SIMULATE_ACC_LEN"
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen of the GPUs while something was measured. ``xids`` are those since its server was launched."""
+    """What was seen of the GPUs while something was measured.
+
+    ``xids`` are those since its server was launched; ``powers_w`` gives, so far, the power of the server's cards together by
+    ``time.monotonic``.
+    """
 
     samples: list[tuple[gpus.Gpu, ...]] = field(default_factory=list)
     processes: tuple[gpus.Process, ...] = ()
     xids: list[Xid] = field(default_factory=list)
     outcome: gpus.NoGpus | None = None
+    powers_w: Callable[[], list[tuple[float, float]]] = list
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -160,6 +165,8 @@ class HostEnvironment:
             yield watched
             return
         sampler = gpus.Sampler(self.host, SAMPLE_EVERY_S, self._nvidia_smi, env=self._target.env)
+        own = frozenset(self.own_cards())
+        watched.powers_w = lambda: sampler.powers_w(own)
         sampler.start()
         try:
             yield watched

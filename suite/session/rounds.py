@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from suite import metrics
@@ -15,6 +15,7 @@ from suite.load import Round as LoadRound
 from suite.session import entries
 from suite.session.asked import Asked
 from suite.session.collection import SeriesId
+from suite.session.environment import Watched
 from suite.session.fitness import not_warmed_up, tolerated
 from suite.session.measurement import require_answers
 from suite.session.mishaps import mishaps
@@ -81,7 +82,7 @@ class Rounds:
         self._run.note(entries.Workload(launch, asked.key, *facts))
         self.answers(asked)
         with self._run.environment.watching() as watched:
-            self._rounds(asked, played)
+            self._rounds(asked, played, watched)
         if any(len(round_.ok) < len(round_.requests) for round_ in played.rounds):
             self._served.must_live()  # what looks like failing requests may be its end
         played.invalid.extend(
@@ -115,7 +116,7 @@ class Rounds:
         """For which question something is played: by this two with equal workloads are told apart."""
         return f"{self._served.launch_id}: {self._question or asked.label}"
 
-    def _rounds(self, asked: Asked, played: WorkloadResult) -> None:
+    def _rounds(self, asked: Asked, played: WorkloadResult, watched: Watched) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
         target = self._run.target
         results: list[LoadRound] = []
@@ -147,7 +148,7 @@ class Rounds:
 
         def after() -> None:
             result = results.pop()
-            self._keep(asked, played, result, began[0])
+            self._keep(asked, played, result, began[0], watched.powers_w())
             self._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
 
         benchmark = self._benchmark()
@@ -184,7 +185,14 @@ class Rounds:
             self._run.passing(f"{self._told(asked)}: {name} known to {100 * precision.standard_error:.2f} %")
         return precision.go_on
 
-    def _keep(self, asked: Asked, played: WorkloadResult, result: LoadRound, began: float) -> None:
+    def _keep(
+        self,
+        asked: Asked,
+        played: WorkloadResult,
+        result: LoadRound,
+        began: float,
+        powers_w: Sequence[tuple[float, float]],
+    ) -> None:
         """A round with its metrics and what is wrong with it, into the journal."""
         resolved = self._served.info.speculation
         faults = metrics.validity(
@@ -192,9 +200,12 @@ class Rounds:
             draft_tokens=resolved.draft_tokens if resolved.on and not resolved.adaptive else None,
             cached_share_max=0.1 if asked.cold else None,
         )
+        values = metrics.summarize(result, speculative=resolved.on)
+        if powers_w:
+            values[metrics.ENERGY] = metrics.energy(result, powers_w)
         sample = played.add(
             result,
-            metrics.summarize(result, speculative=resolved.on),
+            values,
             tolerated(
                 [Invalid(fault.name, fault.evidence) for fault in faults], self._run.target.tolerate, asked
             ),

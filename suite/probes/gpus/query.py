@@ -150,20 +150,29 @@ def read(
     env: Mapping[str, str] | None = None,
 ) -> Gpus | NoGpus:
     """Ask ``command`` on ``host`` about all cards, leaving out what an old one does not know."""
-    fields = dict(FIELDS)
-    for _ in range(len(FIELDS)):
-        answer = _run(host, query(command, fields), timeout_s, env)
+    told = ask(host, command, FIELDS, timeout_s, env)
+    if isinstance(told, NoGpus):
+        return told
+    answer, fields = told
+    gpus, lost = parse(answer, tuple(fields))
+    if not gpus:
+        return NoGpus("lost" if lost else "failed", "; ".join(lost) or f"{command} printed nothing of use")
+    return Gpus(gpus, processes(host, command, timeout_s, env), lost, fields)
+
+
+def ask(
+    host: Host, command: str, fields: Mapping[str, str], timeout_s: float, env: Mapping[str, str] | None
+) -> tuple[str, Mapping[str, str]] | NoGpus:
+    """What ``command`` prints of ``fields``, and which of them it knows: those that it does not are left out."""
+    known = dict(fields)
+    for _ in range(len(fields)):
+        answer = run(host, query(command, known), timeout_s, env)
         if isinstance(answer, NoGpus):
             return answer
         invalid = _INVALID.search(answer)
         if not invalid:
-            gpus, lost = parse(answer, tuple(fields))
-            if not gpus:
-                return NoGpus(
-                    "lost" if lost else "failed", "; ".join(lost) or f"{command} printed nothing of use"
-                )
-            return Gpus(gpus, processes(host, command, timeout_s, env), lost, fields)
-        fields = _without(fields, invalid[1])
+            return answer, known
+        known = _without(known, invalid[1])
     return NoGpus("failed", f"{command} knows none of the fields asked for")
 
 
@@ -180,7 +189,8 @@ def _without(fields: dict[str, str], invalid: str) -> dict[str, str]:
     return {name: asked for name, asked in kept.items() if asked != invalid}
 
 
-def _run(host: Host, argv: list[str], timeout_s: float, env: Mapping[str, str] | None) -> str | NoGpus:
+def run(host: Host, argv: list[str], timeout_s: float, env: Mapping[str, str] | None) -> str | NoGpus:
+    """What a command of nvidia-smi's says, or why it says nothing."""
     try:
         done = host.run(argv, timeout_s=timeout_s, env=env)
     except CommandTimeout:
@@ -205,8 +215,7 @@ def parse(text: str, names: Sequence[str]) -> tuple[tuple[Gpu, ...], tuple[str, 
     """Lines of ``--format=csv,noheader,nounits``, one a card, and what is said of cards that are lost."""
     gpus, lost = [], []
     for line in text.splitlines():
-        values = [value.strip() for value in line.split(",")]  # nvidia-smi quotes nothing
-        row = dict(zip(names, values, strict=False)) if len(values) == len(names) else None
+        row = _row(line, names)
         if row is not None and (gpu := _gpu(row)) is not None:
             gpus.append(gpu)  # what a lost one answers in its fields is in `silent`
         elif row is not None or _LOST.search(line):
@@ -214,8 +223,18 @@ def parse(text: str, names: Sequence[str]) -> tuple[tuple[Gpu, ...], tuple[str, 
     return tuple(gpus), tuple(lost)
 
 
+def rows(text: str, names: Sequence[str]) -> list[dict[str, str]]:
+    """The lines that hold as many values as were asked for."""
+    return [row for line in text.splitlines() if (row := _row(line, names)) is not None]
+
+
+def _row(line: str, names: Sequence[str]) -> dict[str, str] | None:
+    values = [value.strip() for value in line.split(",")]  # nvidia-smi quotes nothing
+    return dict(zip(names, values, strict=True)) if len(values) == len(names) else None
+
+
 def _gpu(values: Mapping[str, str]) -> Gpu | None:
-    index = _number(values.get("index", ""))
+    index = number(values.get("index", ""))
     if index is None:
         return None
     return Gpu(
@@ -228,13 +247,13 @@ def _gpu(values: Mapping[str, str]) -> Gpu | None:
         persistence={"Enabled": True, "Disabled": False}.get(values.get("persistence", "")),
         reasons=_mask(values.get("reasons", "")),
         silent={name: said for name, said in values.items() if _is_silent(name, said)},
-        **{name: _number(values.get(name, "")) for name in _NUMBERS},
+        **{name: number(values.get(name, "")) for name in _NUMBERS},
     )
 
 
 def _is_silent(name: str, said: str) -> bool:
     if name in _NUMBERS:
-        return _number(said) is None
+        return number(said) is None
     return _mask(said) is None if name == "reasons" else _told(said) is None
 
 
@@ -246,12 +265,13 @@ def _told(value: str | None) -> str | None:
     return None if not value or value.startswith("[") or value in ("N/A", "ERR!") else value
 
 
-def _number(value: str) -> float | None:
+def number(value: str) -> float | None:
+    """A figure as nvidia-smi prints it without units; ``None`` for its ways to say nothing."""
     try:
-        number = float(value)
+        figure = float(value)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return figure if math.isfinite(figure) else None
 
 
 def _mask(value: str) -> int | None:
@@ -270,11 +290,11 @@ def processes(
     """Who computes on the cards; empty where that cannot be asked."""
     fields = "pid,process_name,gpu_uuid,used_memory"
     argv = [command, f"--query-compute-apps={fields}", "--format=csv,noheader,nounits"]
-    answer = _run(host, argv, timeout_s, env)
+    answer = run(host, argv, timeout_s, env)
     lines = [] if isinstance(answer, NoGpus) else answer.splitlines()
     rows = [[value.strip() for value in line.split(",")] for line in lines]
     return tuple(  # a name may hold commas
-        Process(int(row[0]), ", ".join(row[1:-2]), row[-2], _number(row[-1].removesuffix(" MiB")))
+        Process(int(row[0]), ", ".join(row[1:-2]), row[-2], number(row[-1].removesuffix(" MiB")))
         for row in rows
         if len(row) >= 4 and row[0].isdecimal()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 
 from suite.hosts import Host, HostError, Running
@@ -36,6 +36,7 @@ class Sampler:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._samples: list[Sample] = []
+        self._at_s: list[float] = []
         self._cards = 0
         self._fields: Mapping[str, str] = FIELDS
         self.outcome: NoGpus | None = None
@@ -44,7 +45,7 @@ class Sampler:
 
     def start(self) -> Sampler:
         """Begin. Never raises for what nvidia-smi does: it must not end a measurement."""
-        self._samples, self._cards, self.outcome, self.processes = [], 0, None, {}
+        self._samples, self._at_s, self._cards, self.outcome, self.processes = [], [], 0, None, {}
         self._stopping.clear()
         if self._look():
             self._thread = threading.Thread(target=self._watch, name="gpu-sampler", daemon=True)
@@ -69,9 +70,26 @@ class Sampler:
         if found.lost:
             self.outcome = NoGpus("lost", "; ".join(found.lost))
         self._cards, self._fields = len(found.gpus), found.fields
-        self._samples.append(found.gpus)
+        self._take(found.gpus)
         self._meet(found.processes)
         return True
+
+    def _take(self, sample: Sample) -> None:
+        self._at_s.append(time.monotonic())
+        self._samples.append(sample)
+
+    def powers_w(self, buses: Collection[str] = ()) -> list[tuple[float, float]]:
+        """The power of all cards together (of those at these PCI addresses, if any are given), by ``time.monotonic``.
+
+        A sample in which one of them did not tell is left out: a sum without it would be too small.
+        """
+        told = []
+        for at_s, sample in zip(list(self._at_s), list(self._samples), strict=False):
+            powers = [gpu.power_w for gpu in sample if not buses or gpu.bus in buses]
+            known = [power for power in powers if power is not None]
+            if known and len(known) == len(powers):
+                told.append((at_s, sum(known)))
+        return told
 
     def _meet(self, found: Iterable[Process]) -> None:
         self.processes.update({process.pid: process for process in found})
@@ -106,7 +124,7 @@ class Sampler:
                 self.outcome = NoGpus("lost", "; ".join(lost))
             pending += gpus
             if len(pending) >= self._cards:
-                self._samples.append(tuple(pending))
+                self._take(tuple(pending))
                 pending = []
 
     def __enter__(self) -> Sampler:
