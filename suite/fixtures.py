@@ -9,10 +9,10 @@ from suite.plugin.parts import Parts, parts_key, played_in, served_key
 from suite.questions.backend_trial import BackendTrial
 from suite.questions.canary import Canary
 from suite.questions.config_drift import ConfigDrift
-from suite.questions.launching import Launching
+from suite.questions.launching import LaunchAttempt
 from suite.questions.log_checks import LogChecks
-from suite.questions.lossless import Answers
-from suite.questions.speculation import Speculation
+from suite.questions.lossless import GreedyAnswers
+from suite.questions.speculation import SpeculationQuestion
 from suite.questions.tables import Table
 from suite.servers import NotThisArm
 from suite.session.collection import SeriesId, launch_id_of, question_of, series_of
@@ -63,11 +63,11 @@ def server(request: pytest.FixtureRequest, arm: str, launch: int, build: str) ->
 
 
 @pytest.fixture
-def launching(request: pytest.FixtureRequest, arm: str, launch: int, build: str) -> Launching:
+def launching(request: pytest.FixtureRequest, arm: str, launch: int, build: str) -> LaunchAttempt:
     """An attempt to launch this item's arm, which may fail and say why."""
     parts = _parts(request)
     launch_id = request.node.stash.get(launch_id_of, LaunchId(arm, launch, build))
-    return Launching(parts.run, launch_id)
+    return LaunchAttempt(parts.run, launch_id)
 
 
 @pytest.fixture
@@ -80,11 +80,11 @@ def canary(request: pytest.FixtureRequest, server: RunningArm) -> Canary:
 
 
 @pytest.fixture
-def answers(request: pytest.FixtureRequest, server: RunningArm) -> Answers:
+def answers(request: pytest.FixtureRequest, server: RunningArm) -> GreedyAnswers:
     """This server's greedy answers, and those noted of other arms in this run."""
     parts = _parts(request)
     sizes = parts.settings.sizes
-    return Answers(
+    return GreedyAnswers(
         server, parts.memory.answers_of(server.launch_id.build), sizes.lossless_prompts, sizes.max_tokens
     )
 
@@ -116,9 +116,9 @@ def baseline(request: pytest.FixtureRequest) -> ConfigDrift:
 
 
 @pytest.fixture
-def speculation(server: RunningArm) -> Speculation:
+def speculation(server: RunningArm) -> SpeculationQuestion:
     """The question whether this server speculates, with its witnesses."""
-    return Speculation(server)
+    return SpeculationQuestion(server)
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def _measure_of(request: pytest.FixtureRequest, served: RunningArm) -> Measure:
 
 
 @pytest.fixture
-def trial(request: pytest.FixtureRequest, launching: Launching, target: Target) -> BackendTrial:
+def trial(request: pytest.FixtureRequest, launching: LaunchAttempt, target: Target) -> BackendTrial:
     """Tries this item's arm out, whether it starts or not."""
     questions = _parts(request).settings.sizes.canary_questions
     return BackendTrial(

@@ -13,7 +13,7 @@ from proofs.calibrate.noise import Campaigns, Noise, simulate
 from proofs.calibrate.rules import round_noise
 from suite.gate.decide import Decision, decide
 from suite.gate.layout import Column, Layout
-from suite.gate.paired import Acceptance, Borne, Pairs, added
+from suite.gate.paired import AcceptanceColumns, Borne, Pairs, added
 from suite.gate.robust import Array
 from suite.gate.spread import Spread
 
@@ -140,10 +140,10 @@ class Drawn:
         )
 
     @property
-    def rests_on(self) -> Acceptance:
+    def rests_on(self) -> AcceptanceColumns:
         """Acceptance of each kind by its prompts, and the speeds of mtp-on on that of code."""
         code = int(self.acceptance[0])
-        return Acceptance(
+        return AcceptanceColumns(
             {int(g): pairs for g, pairs in zip(self.acceptance, self.pairs, strict=True)},
             {int(g): Borne(self.pairs[0], code, SHARE) for g in self.steps},
             {},

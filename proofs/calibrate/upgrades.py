@@ -12,7 +12,7 @@ from proofs.calibrate.noise import Campaigns, Noise, _rounds, derive, even_layou
 from proofs.calibrate.trajectories import GATE, Drawn, Trajectories, draw_pairs
 from suite.bisect.search import Word
 from suite.gate.layout import Layout
-from suite.gate.paired import NO_ACCEPTANCE, Acceptance
+from suite.gate.paired import NO_ACCEPTANCE, AcceptanceColumns
 from suite.gate.robust import Array, t_quantile, trimmed_mean
 from suite.gate.upgrade import LOOK_SHARES, Comparison, compare_builds, order
 
@@ -109,7 +109,7 @@ def looked(
     builds: str,
     layout: Layout,
     looks: tuple[int, ...],
-    acceptance: Acceptance = NO_ACCEPTANCE,
+    acceptance: AcceptanceColumns = NO_ACCEPTANCE,
 ) -> Looked:
     """Judge the first launches of a session, then more of them, until all is decided or the looks are spent."""
     shares = LOOK_SHARES if len(looks) == len(LOOK_SHARES) else (1.0,)

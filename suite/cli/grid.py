@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     suite = config.load(arguments.suite_config) if arguments.server_url is None else None
     target = suite.target(arguments.target) if suite is not None else None
     name = target.name if target is not None else arguments.server_url
-    asked = grid.Asked(name, arguments.max_tokens, arguments.temperature, arguments.rounds)
+    asked = grid.GridPlan(name, arguments.max_tokens, arguments.temperature, arguments.rounds)
     try:
         kept = grid.Kept(arguments.out, asked)
     except ValueError as error:
@@ -124,7 +124,7 @@ def _launched(
     target: config.Target,
     arms: Sequence[str],
     kept: grid.Kept,
-    asked: grid.Asked,
+    asked: grid.GridPlan,
     arguments: argparse.Namespace,
 ) -> list[str]:
     """Launch each arm that has cells to be measured, once; what did not come up, in sentences."""
@@ -162,7 +162,7 @@ def _running(arguments: argparse.Namespace) -> str:
 
 
 def _fill(
-    endpoint: Endpoint, arm: str, kept: grid.Kept, asked: grid.Asked, arguments: argparse.Namespace
+    endpoint: Endpoint, arm: str, kept: grid.Kept, asked: grid.GridPlan, arguments: argparse.Namespace
 ) -> None:
     """Measure the cells of one server that are not there yet."""
     version = server_probe.read(endpoint.root_url, api_key=endpoint.api_key).version or ""

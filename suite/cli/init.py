@@ -96,7 +96,7 @@ def _host(name: str, there: config.Suite | None) -> Host:
         return LocalHost()
     if there is not None and name in there.hosts:
         return open_host(there.host(name))
-    return open_host(config.Host(name=name, ssh=name))
+    return open_host(config.HostTable(name=name, ssh=name))
 
 
 def _directory(host: Host) -> str | None:

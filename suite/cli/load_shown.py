@@ -169,7 +169,7 @@ def _health_line(round_: Round) -> str:
     )
 
 
-def invalid(round_: Round) -> list[metrics.Invalid]:
+def invalid(round_: Round) -> list[metrics.InvalidRound]:
     """The reasons why a round is not to be trusted; prompts may come from the prefix cache here."""
     return metrics.validity(round_, cached_share_max=None)
 

@@ -244,4 +244,4 @@ def _host(arguments: argparse.Namespace) -> Host:
         suite = config.load(arguments.suite_config)
         if arguments.host in suite.hosts:
             return open_host(suite.host(arguments.host))
-    return open_host(config.Host(name=arguments.host, ssh=arguments.host))
+    return open_host(config.HostTable(name=arguments.host, ssh=arguments.host))

@@ -12,7 +12,7 @@ import pytest
 from suite.cluster.cut import Wanted, cut, of_arms, seconds_of, together, worthwhile
 from suite.config import ConfigError, Sizes, Target
 from suite.gate.records import plain_facts
-from suite.session.build import Build
+from suite.session.build import BuildUnderTest
 from suite.session.collection import (
     Arranged,
     asked_of,
@@ -71,7 +71,7 @@ def _cut(arranged: Arranged, target: Target, sizes: Sizes, shards: int | None = 
     return cut(groups, seconds, shards or worthwhile(seconds))
 
 
-def with_build(shard: Shard, build: Build) -> Shard:
+def with_build(shard: Shard, build: BuildUnderTest) -> Shard:
     """The shard with what is installed where it is measured; asks the target's host."""
     facts = plain_facts(build.subject({}))
     return msgspec.structs.replace(shard, build=facts, lock=sorted(build.lock), place=dict(build.place))

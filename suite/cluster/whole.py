@@ -16,7 +16,7 @@ from suite.questions.memory import Memory
 from suite.report import ci_summary
 from suite.session import journal
 from suite.session.entries import Begun, Item
-from suite.session.fold import Told, told
+from suite.session.fold import JournalIndex, told
 from suite.session.times import learn
 from suite.session.times import path_of as times_of
 
@@ -43,7 +43,7 @@ def judged(whole: Whole, results: Path, store: BaselineStore, rules: Rules) -> M
     return Merged(results / whole.run_id, session, judgement, memory)
 
 
-def _memory(found: Told) -> Memory:
+def _memory(found: JournalIndex) -> Memory:
     memory = Memory()
     for item in found.begun.items if found.begun else []:
         stored = found.items.get(item)

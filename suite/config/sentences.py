@@ -13,10 +13,10 @@ from suite.config.tables import (
     Arm,
     AttachLaunch,
     Build,
-    ClientLimits,
+    ClientTable,
     DockerLaunch,
     Gate,
-    Host,
+    HostTable,
     MetricChange,
     ProcessLaunch,
     Sizes,
@@ -90,7 +90,7 @@ def _table(place: list[str]) -> str:
 def _known_keys(table: list[str], launch: str | None) -> Sequence[str]:
     """The keys that may stand in a table."""
     groups: dict[str, type[BaseModel]] = {
-        "hosts": Host,
+        "hosts": HostTable,
         "arms": Arm,
         "builds": Build,
         "versions": Build,
@@ -99,7 +99,7 @@ def _known_keys(table: list[str], launch: str | None) -> Sequence[str]:
         "gate": Gate,
         "metrics": MetricChange,
         "timeouts": Timeouts,
-        "client": ClientLimits,
+        "client": ClientTable,
     }
     launches: dict[str | None, type[BaseModel]] = {
         "process": ProcessLaunch,

@@ -22,7 +22,7 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Host(_Table):
+class HostTable(_Table):
     """Where commands run. ``ssh`` is a name of the person's own SSH configuration or ``[user@]address[:port]``.
 
     ``None`` means this machine. ``known_hosts`` and ``identity_file`` override the SSH configuration.
@@ -189,7 +189,7 @@ class Build(_Table):
         return self
 
 
-class ClientLimits(_Table):
+class ClientTable(_Table):
     """How late the measuring client may itself be before a round is invalid; see docs/client.md.
 
     The defaults suit a client with a core of its own. Where server and client share a few cores, say more.
@@ -354,7 +354,7 @@ class Target(_Table):
     canary_floor: float = Field(default=0.9, ge=0, le=1)
     divergence_ceiling: float = Field(default=0.01, ge=0, le=1)
     timeouts: Timeouts = Timeouts()
-    client: ClientLimits = ClientLimits()
+    client: ClientTable = ClientTable()
     tolerate: list[Tolerable] = []
     arms: dict[Name, Arm] = {}
     default_budget: str = "quick"
@@ -414,7 +414,7 @@ class Suite(_Table):
     """Are the built-in arms and budgets there, under the file's own?"""
     default_target: str
     default_budget: str = "quick"
-    hosts: dict[Name, Host] = {}
+    hosts: dict[Name, HostTable] = {}
     arms: dict[Name, Arm] = {}
     budgets: dict[Name, Sizes] = {}
     builds: dict[Name, Build] = {}
@@ -448,13 +448,13 @@ class Suite(_Table):
         fault = f"{self.path}: {asked} {wanted!r} is not among [targets]"
         return one_of(self.targets, wanted, fault, f"there are: {', '.join(sorted(self.targets))}")
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> HostTable:
         """The host called ``name``; ``local`` is always this machine.
 
         Raises:
             ConfigError: there is none.
         """
         if name == "local":
-            return Host()
+            return HostTable()
         advice = f'write a table [hosts.{name}] with ssh = "[user@]address", or use "local"'
         return one_of(self.hosts, name, f"{self.path}: host {name!r} is not among [hosts]", advice)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from suite.gate.deltas import Deltas, Flags, RoundNoise, centre
 from suite.gate.layout import Layout
-from suite.gate.paired import NO_ACCEPTANCE, Acceptance, accepted_by, added, by_prompt, carried
+from suite.gate.paired import NO_ACCEPTANCE, AcceptanceColumns, accepted_by, added, by_prompt, carried
 from suite.gate.robust import Array, holm, satterthwaite
 from suite.gate.spread import Spread
 from suite.gate.uncertainty import (
@@ -88,7 +88,7 @@ class _Evidence:
     wide: Spread
     raw: Spread
     common: Common
-    acceptance: Acceptance
+    acceptance: AcceptanceColumns
     accepted: tuple[Array, Spread]
     alpha_own: float
     alpha_common: float
@@ -106,7 +106,7 @@ def decide(
     share: float = 1.0,
     rounds: RoundNoise | None = None,
     generation: NDArray[np.intp] | None = None,
-    acceptance: Acceptance = NO_ACCEPTANCE,
+    acceptance: AcceptanceColumns = NO_ACCEPTANCE,
 ) -> Decision:
     """Judge `new` (N, L, G) against `base` (N, S, B, G).
 
@@ -137,14 +137,14 @@ def decide(
     return _conclude(evidence)
 
 
-def _comparedby_prompt(data: Deltas, acceptance: Acceptance) -> Deltas:
+def _comparedby_prompt(data: Deltas, acceptance: AcceptanceColumns) -> Deltas:
     change = data.change.copy()
     for g, pairs in acceptance.judged.items():
         change[:, g] = pairs.change[0]
     return replace(data, change=change)
 
 
-def _beside(within_run_reference: Spread, acceptance: Acceptance) -> Spread:
+def _beside(within_run_reference: Spread, acceptance: AcceptanceColumns) -> Spread:
     """The second reference, which is for what sessions alone can tell: not for what prompts tell."""
     variance = np.array(within_run_reference.variance, dtype=float)
     variance[:, list(acceptance.judged)] = 0.0

@@ -13,7 +13,7 @@ from suite.gate.baselines import Baseline
 from suite.gate.decide import Decision, decide
 from suite.gate.deltas import RoundNoise
 from suite.gate.layout import Column, Layout
-from suite.gate.paired import Acceptance
+from suite.gate.paired import AcceptanceColumns
 from suite.gate.records import Key, Series
 from suite.gate.robust import Array, mean
 from suite.gate.rules import MetricRule
@@ -36,7 +36,7 @@ class Matrix:
     rounds: RoundNoise
     raw_base: Array
     raw_new: Array
-    acceptance: Acceptance
+    acceptance: AcceptanceColumns
     played: NDArray[np.intp]
 
     def first(self, launches: int) -> Matrix:

@@ -80,7 +80,7 @@ class Borne:
 
 
 @dataclass(frozen=True)
-class Acceptance:
+class AcceptanceColumns:
     """How the columns of a run depend on acceptance.
 
     judged: columns that are acceptance, compared prompt by prompt; borne: columns that are steps times acceptance;
@@ -91,16 +91,16 @@ class Acceptance:
     borne: Mapping[int, Borne]
     unknown: Mapping[int, Spread]
 
-    def first(self, launches: int) -> Acceptance:
+    def first(self, launches: int) -> AcceptanceColumns:
         """The same when the run had only the first so many launches."""
-        return Acceptance(
+        return AcceptanceColumns(
             {g: pairs.first(launches) for g, pairs in self.judged.items()},
             {g: replace(b, pairs=b.pairs.first(launches)) for g, b in self.borne.items()},
             self.unknown,
         )
 
 
-NO_ACCEPTANCE = Acceptance({}, {}, {})
+NO_ACCEPTANCE = AcceptanceColumns({}, {}, {})
 
 
 def added(spread: Spread, more: Spread) -> Spread:
@@ -110,7 +110,7 @@ def added(spread: Spread, more: Spread) -> Spread:
     return Spread(total, np.where(more.variance > 0, df, spread.df))
 
 
-def by_prompt(spread: Spread, acceptance: Acceptance) -> Spread:
+def by_prompt(spread: Spread, acceptance: AcceptanceColumns) -> Spread:
     """Spread of each column (N, G): what the prompts say where they were compared, and what is not known on top."""
     variance, df = (np.array(part, dtype=float) for part in (spread.variance, spread.df))
     for g, pairs in acceptance.judged.items():
@@ -122,7 +122,7 @@ def by_prompt(spread: Spread, acceptance: Acceptance) -> Spread:
     return Spread(variance, df)
 
 
-def accepted_by(shape: tuple[int, ...], acceptance: Acceptance) -> tuple[Array, Spread]:
+def accepted_by(shape: tuple[int, ...], acceptance: AcceptanceColumns) -> tuple[Array, Spread]:
     """What acceptance adds to each column, of that shape (N, G), with its spread; 0 where it adds nothing."""
     change, variance, df = np.zeros(shape), np.zeros(shape), np.full(shape, NO_LIMIT)
     for g, borne in acceptance.borne.items():
@@ -131,7 +131,7 @@ def accepted_by(shape: tuple[int, ...], acceptance: Acceptance) -> tuple[Array, 
     return change, Spread(variance, df)
 
 
-def carried(moved: NDArray[np.bool_], acceptance: Acceptance) -> NDArray[np.bool_]:
+def carried(moved: NDArray[np.bool_], acceptance: AcceptanceColumns) -> NDArray[np.bool_]:
     """Columns (N, G) whose acceptance has moved, by the test of the column that judges it."""
     found = np.zeros_like(moved)
     for g, borne in acceptance.borne.items():

@@ -11,7 +11,7 @@ import numpy as np
 
 from suite.gate.accepted import ACCEPTANCE, BORNE, aligned, decode_share, prompt_logs, step_rounds
 from suite.gate.baselines import Baseline, BaselineSession
-from suite.gate.paired import ANSWER_DF, ANSWER_SD, Acceptance, Borne, Pairs
+from suite.gate.paired import ANSWER_DF, ANSWER_SD, AcceptanceColumns, Borne, Pairs
 from suite.gate.records import Key, Launch, Series
 from suite.gate.robust import Array, mean, trimmed_mean
 from suite.gate.rules import MetricRule
@@ -105,7 +105,7 @@ class Side:
         return Spread(np.array([2 * float(np.var(logs, ddof=1)) / len(logs)]), np.array([len(logs) - 1.0]))
 
 
-def acceptance_of(sides: Sequence[Side]) -> Acceptance:
+def acceptance_of(sides: Sequence[Side]) -> AcceptanceColumns:
     """Which columns are judged prompt by prompt, which rest on acceptance, and on which column's."""
     judged: dict[int, Pairs] = {}
     borne: dict[int, Borne] = {}
@@ -131,7 +131,7 @@ def acceptance_of(sides: Sequence[Side]) -> Acceptance:
             source = _judge_of(side, sides, judged)
             pairs = side.pairs if source is None else judged[source]
             borne[g] = Borne(pairs, source, side.share)
-    return Acceptance(judged, borne, unknown)
+    return AcceptanceColumns(judged, borne, unknown)
 
 
 def _judge_of(side: Side, sides: Sequence[Side], judged: Mapping[int, Pairs]) -> int | None:

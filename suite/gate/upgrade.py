@@ -14,7 +14,7 @@ from scipy.stats import norm
 from suite.gate.decide import PASS_WIDTH
 from suite.gate.deltas import FLOOR
 from suite.gate.layout import Layout
-from suite.gate.paired import NO_ACCEPTANCE, Acceptance, accepted_by, added, by_prompt, carried
+from suite.gate.paired import NO_ACCEPTANCE, AcceptanceColumns, accepted_by, added, by_prompt, carried
 from suite.gate.robust import Array, holm, squeeze
 from suite.gate.spread import Spread
 
@@ -90,7 +90,7 @@ def compare_builds(
     layout: Layout,
     *,
     share: float = 1.0,
-    acceptance: Acceptance = NO_ACCEPTANCE,
+    acceptance: AcceptanceColumns = NO_ACCEPTANCE,
 ) -> Comparison:
     """Judge an interleaved session of two builds.
 
@@ -135,7 +135,7 @@ def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
 
 
 def _conclude(
-    change: Array, spread: Spread, layout: Layout, alpha: float, acceptance: Acceptance
+    change: Array, spread: Spread, layout: Layout, alpha: float, acceptance: AcceptanceColumns
 ) -> Comparison:
     margin, gated = layout.margin, layout.gated
     accepted, beside = accepted_by(change.shape, acceptance)

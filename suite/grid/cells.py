@@ -43,7 +43,7 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.arm, self.context, self.clients
 
 
-class Asked(msgspec.Struct, frozen=True):
+class GridPlan(msgspec.Struct, frozen=True):
     """What all cells of a grid have in common; a grid is only gone on with if this is the same."""
 
     target: str
@@ -69,7 +69,7 @@ def measure(
     context: int,
     workload: Workload,
     clients: int,
-    asked: Asked,
+    asked: GridPlan,
     sglang: str = "",
 ) -> Cell:
     """Play one cell: every prompt is new to the server, so that no prefix cache flatters TTFT.
@@ -117,7 +117,7 @@ def failed(arm: str, context: int, clients: int, error: LoadError) -> Cell:
 class Kept(kept.Kept[Cell]):
     """The cells of a grid in ``FOLDER/grid.jsonl``."""
 
-    def __init__(self, folder: Path, asked: Asked) -> None:
+    def __init__(self, folder: Path, asked: GridPlan) -> None:
         super().__init__(folder / "grid.jsonl", asked, Cell, lambda cell: cell.place)
         self.asked_in_words = f"answers of {asked.max_tokens} tokens, temperature {asked.temperature:g}"
 

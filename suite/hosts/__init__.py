@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def open_host(host: config.Host) -> Host:
+def open_host(host: config.HostTable) -> Host:
     """The host that a ``[hosts.NAME]`` table describes, connected.
 
     Raises:

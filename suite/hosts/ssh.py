@@ -31,7 +31,7 @@ class SSHHost(Host):
 
     is_local = False
 
-    def __init__(self, host: config.Host) -> None:
+    def __init__(self, host: config.HostTable) -> None:
         """Connect.
 
         Raises:

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]]+)\]|(?P<name>[^:]
 KEEPALIVE_S = 15.0
 
 
-async def connect(host: config.Host) -> asyncssh.SSHClientConnection:
+async def connect(host: config.HostTable) -> asyncssh.SSHClientConnection:
     """A connection to ``host``.
 
     Raises:
@@ -41,7 +41,7 @@ async def connect(host: config.Host) -> asyncssh.SSHClientConnection:
         ) from None
 
 
-def _given(host: config.Host) -> dict[str, Any]:
+def _given(host: config.HostTable) -> dict[str, Any]:
     """What the table says; the rest comes from the person's SSH configuration."""
     match = _ADDRESS.fullmatch(host.ssh or "")
     if match is None:
@@ -67,7 +67,7 @@ def _given(host: config.Host) -> dict[str, Any]:
 
 
 async def _key_error(
-    host: config.Host, options: asyncssh.SSHClientConnectionOptions, error: Exception
+    host: config.HostTable, options: asyncssh.SSHClientConnectionOptions, error: Exception
 ) -> HostError:
     """Tell an unknown key from a changed one, and show the key so that it can be compared."""
     # a ProxyJump is not followed here: the key is then shown by the command instead
@@ -108,11 +108,11 @@ def _entry(options: asyncssh.SSHClientConnectionOptions) -> str:
     return str(options.host) if options.port == 22 else f"[{options.host}]:{options.port}"
 
 
-def _file(host: config.Host) -> str:
+def _file(host: config.HostTable) -> str:
     return shlex.quote(host.known_hosts) if host.known_hosts else "~/.ssh/known_hosts"
 
 
-def _ssh_command(host: config.Host) -> str:
+def _ssh_command(host: config.HostTable) -> str:
     match = _ADDRESS.fullmatch(host.ssh or "")
     assert match is not None
     words = ["ssh"]

@@ -18,7 +18,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 class Tunnel:
     """Leads from :attr:`port` on this machine's loopback to ``address:port`` as the host sees it."""
 
-    def __init__(self, host: config.Host, address: str, port: int) -> None:
+    def __init__(self, host: config.HostTable, address: str, port: int) -> None:
         """Open it.
 
         Raises:

@@ -14,7 +14,7 @@ from suite.hosts.errors import HostError
 from suite.hosts.ssh_connect import connect
 
 
-async def _serve(host: config.Host, address: str, port: int) -> None:
+async def _serve(host: config.HostTable, address: str, port: int) -> None:
     try:
         connection = await connect(host)
         # sshd turns Nagle's algorithm off only once a session has been asked for: small pieces would wait for
@@ -38,7 +38,7 @@ async def _serve(host: config.Host, address: str, port: int) -> None:
 def main() -> None:
     """Read the order from the input, answer with the port, and tunnel until the input ends."""
     order = json.loads(os.read(0, 65536))
-    asyncio.run(_serve(config.Host(**order["host"]), order["address"], order["port"]))
+    asyncio.run(_serve(config.HostTable(**order["host"]), order["address"], order["port"]))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from suite.foreign import one_line
 from suite.load.endpoint import Endpoint
 from suite.load.records import LoadError
 from suite.sglang import http
-from suite.sglang.errors import ServerError
+from suite.sglang.errors import ServerProbeError
 
 
 def flush(endpoint: Endpoint, timeout_s: float = 30.0) -> None:
@@ -24,7 +24,7 @@ def flush(endpoint: Endpoint, timeout_s: float = 30.0) -> None:
             answer = http.ask(
                 url, method="POST", body=b"", headers=endpoint.headers, api_key=key, timeout_s=timeout_s
             )
-        except ServerError as error:
+        except ServerProbeError as error:
             raise LoadError(f"cannot reach the server to flush the prefix cache: {error}") from None
         if answer.status == 200:
             return

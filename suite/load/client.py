@@ -19,7 +19,7 @@ from suite.load.transport import StampingTransport, TooLarge
 from suite.load.workloads import Prompt
 from suite.redact import reveal
 from suite.sglang import http as sglang_http
-from suite.sglang.errors import ServerError, ServerUnreachable
+from suite.sglang.errors import ServerProbeError, ServerUnreachable
 from suite.sglang.proxies import proxy_for
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -77,7 +77,7 @@ class Client:
             )
         except ServerUnreachable as error:
             raise LoadError(f"no server answers at {error}") from None
-        except ServerError as error:
+        except ServerProbeError as error:
             raise LoadError(str(error)) from None
         models = page.get("data") if isinstance(page, dict) else None
         first = models[0] if isinstance(models, list) and models else None

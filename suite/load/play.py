@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from suite.load import cache, health, workers
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.health import ClientLimits
-from suite.load.player import Plan, Player, Progress, Report
+from suite.load.player import Player, PlayPlan, Progress, Report
 from suite.load.records import ClientHealth, LoadError, RequestRecord, Round
 from suite.load.shapes import ClosedLoop, LoadShape
 from suite.load.workloads import Workload
@@ -65,7 +65,7 @@ def play(
     """
     if unique_prefix:
         workload = workload.sized(unique_prefix=f"{secrets.token_hex(4)}-")
-    plan = Plan(
+    plan = PlayPlan(
         endpoint,
         workload,
         load,
@@ -82,7 +82,7 @@ def play(
     return _measure(plan, count, progress)
 
 
-def _measure(plan: Plan, count: int, progress: Report | None) -> Round:
+def _measure(plan: PlayPlan, count: int, progress: Report | None) -> Round:
     if count > 1:
         share = workers.play_in_processes(plan, count, progress)
         records, client, zero, zero_unix = share
@@ -94,7 +94,7 @@ def _measure(plan: Plan, count: int, progress: Report | None) -> Round:
 
 
 def _round(
-    plan: Plan, records: tuple[RequestRecord, ...], client: ClientHealth, zero: float, zero_unix: float
+    plan: PlayPlan, records: tuple[RequestRecord, ...], client: ClientHealth, zero: float, zero_unix: float
 ) -> Round:
     client = health.judge(client, records, plan.limits)
     # time.monotonic and the stamps' clock are the same on Linux; elsewhere the difference is taken here
@@ -114,7 +114,7 @@ def _round(
     )
 
 
-def _warm_up(plan: Plan, warm_up: WarmUp, progress: Report | None) -> ClientHealth | None:
+def _warm_up(plan: PlayPlan, warm_up: WarmUp, progress: Report | None) -> ClientHealth | None:
     """Play the warm-up and return the last batch's health; None if there was none."""
     if warm_up.requests <= 0:
         return None
@@ -138,7 +138,7 @@ def _warm_up(plan: Plan, warm_up: WarmUp, progress: Report | None) -> ClientHeal
     return client
 
 
-def _workers_for(plan: Plan, warmed: ClientHealth | None) -> int:
+def _workers_for(plan: PlayPlan, warmed: ClientHealth | None) -> int:
     if warmed is None:
         return 1
     wanted = math.ceil(warmed.cpu_share / _SHARE_OF_A_CORE)

@@ -27,7 +27,7 @@ DEFAULT_MAX_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlayPlan:
     """All that a process needs to know to play its share of a round."""
 
     endpoint: Endpoint
@@ -90,7 +90,7 @@ class _Running:
 class Player:
     """One process's share of a round. Use once: `await Player(plan).play()`."""
 
-    def __init__(self, plan: Plan, report: Report | None = None, start_at: float | None = None) -> None:
+    def __init__(self, plan: PlayPlan, report: Report | None = None, start_at: float | None = None) -> None:
         self._plan = plan
         self._report = report
         self._start_at = start_at

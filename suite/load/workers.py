@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from suite.load import health
 from suite.load.arrivals import clock
-from suite.load.player import Plan, Player, Progress, Report
+from suite.load.player import Player, PlayPlan, Progress, Report
 from suite.load.records import ClientHealth, LoadError, RequestRecord, Timeline
 from suite.load.shapes import ClosedLoop
 
@@ -27,7 +27,7 @@ _Inbox = SimpleQueue[tuple[int, Progress | Played | None]]
 """What the workers say, by number: how far they are, then their part; None for one that died."""
 
 
-def play_in_processes(plan: Plan, count: int, progress: Report | None) -> Played:
+def play_in_processes(plan: PlayPlan, count: int, progress: Report | None) -> Played:
     """The records of all workers on a common zero, their health merged, and that zero (clock, unix time).
 
     Raises LoadError if a worker dies, with its last words.
@@ -104,7 +104,7 @@ def _together(all_of_them: list[Progress]) -> Progress:
     )
 
 
-def _share(plan: Plan, number: int, count: int) -> Plan:
+def _share(plan: PlayPlan, number: int, count: int) -> PlayPlan:
     load = plan.load
     if isinstance(load, ClosedLoop):
         if load.requests is None and load.duration_s is None:
@@ -171,7 +171,7 @@ def _last_words(process: subprocess.Popen[bytes]) -> str:
 
 
 def _work(source: IO[bytes], sink: IO[bytes]) -> None:
-    plan: Plan = pickle.load(source)
+    plan: PlayPlan = pickle.load(source)
     pickle.dump("ready", sink)
     sink.flush()
     start_at: float = pickle.load(source)

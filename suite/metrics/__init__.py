@@ -16,7 +16,7 @@ from suite.metrics.requests import (
     ttft_s,
 )
 from suite.metrics.rounds import Value, speedup, summarize
-from suite.metrics.validity import Invalid, validity
+from suite.metrics.validity import InvalidRound, validity
 
 __all__ = [
     "ENERGY",
@@ -26,7 +26,7 @@ __all__ = [
     "SLO",
     "Acceptance",
     "Better",
-    "Invalid",
+    "InvalidRound",
     "Kind",
     "Metric",
     "UnknownMetric",

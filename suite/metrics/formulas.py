@@ -21,7 +21,7 @@ NO_ANSWER = "no request succeeded"
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class FormulaInput:
     """What a formula may look at. `speculative`: whether MTP is known to be on or off, None where it is not known."""
 
     round: Round
@@ -41,13 +41,13 @@ class Figure:
     values: tuple[float, ...] = ()
 
 
-Formula: TypeAlias = Callable[[Played], Figure]
+Formula: TypeAlias = Callable[[FormulaInput], Figure]
 
 
 def rate(what: str, of: Callable[[RequestRecord], int]) -> Formula:
     """The sum of something over good requests, a second of the round."""
 
-    def figure(played: Played) -> Figure:
+    def figure(played: FormulaInput) -> Figure:
         if (why := _no_rate(played)) is not None:
             return Figure(None, why)
         total = sum(of(record) for record in played.good)
@@ -59,7 +59,7 @@ def rate(what: str, of: Callable[[RequestRecord], int]) -> Formula:
 def distribution(of: Callable[[RequestRecord], float | None]) -> Formula:
     """The median over good requests of something that each has one of."""
 
-    def figure(played: Played) -> Figure:
+    def figure(played: FormulaInput) -> Figure:
         seen = [v for r in played.good if (v := of(r)) is not None]
         return _spread(np.array(seen), _why_empty(played.good, counted=of is tpot_s))
 
@@ -69,7 +69,7 @@ def distribution(of: Callable[[RequestRecord], float | None]) -> Formula:
 def pooled(of: Callable[[RequestRecord], NDArray[np.float64]], counted: bool = False) -> Formula:
     """The median over something that each request has many of. `counted`: it needs tokens counted by chunk."""
 
-    def figure(played: Played) -> Figure:
+    def figure(played: FormulaInput) -> Figure:
         return _spread(_joined(of(r) for r in played.good), _why_empty(played.good, counted))
 
     return figure
@@ -78,7 +78,7 @@ def pooled(of: Callable[[RequestRecord], NDArray[np.float64]], counted: bool = F
 def tail(of: Callable[[RequestRecord], list[float]]) -> Formula:
     """The 99 % quantile over good requests; `values` are all of them, of which the gate keeps the largest."""
 
-    def figure(played: Played) -> Figure:
+    def figure(played: FormulaInput) -> Figure:
         seen = [value for record in played.good for value in of(record)]
         if not seen:
             return Figure(None, _why_empty(played.good, counted=False))
@@ -87,7 +87,7 @@ def tail(of: Callable[[RequestRecord], list[float]]) -> Formula:
     return figure
 
 
-def concurrency(played: Played) -> Figure:
+def concurrency(played: FormulaInput) -> Figure:
     """Mean requests in flight."""
     why = _no_rate(played)
     return Figure(None, why) if why else Figure(concurrency_achieved(played.round))
@@ -100,7 +100,7 @@ def concurrency_achieved(round_: Round) -> float | None:
     return sum(r.ended_s - r.started_s for r in round_.requests) / round_.duration_s
 
 
-def goodput(played: Played) -> Figure:
+def goodput(played: FormulaInput) -> Figure:
     """Requests a second that kept every limit."""
     if played.slo is None:
         return Figure(None, "no SLO stated")
@@ -111,7 +111,7 @@ def goodput(played: Played) -> Figure:
     return Figure(kept / played.round.duration_s, detail={"kept": kept, "share": share})
 
 
-def acceptance_length(played: Played) -> Figure:
+def acceptance_length(played: FormulaInput) -> Figure:
     """1 + correct drafts / verify steps, and the share accepted at each position."""
     told = acceptance(played.round)
     detail: dict[str, float] = {f"position_{i + 1}": share for i, share in enumerate(told.per_position)}
@@ -119,7 +119,7 @@ def acceptance_length(played: Played) -> Figure:
     return Figure(told.length, told.reason, detail if told.requests else {})
 
 
-def tokens_per_chunk(played: Played) -> Figure:
+def tokens_per_chunk(played: FormulaInput) -> Figure:
     """Tokens an arrival, over all requests that count them by chunk."""
     counted = [arrivals(r.timeline) for r in played.good if r.timeline.per_chunk and len(r.timeline.t_s)]
     if not counted:
@@ -128,7 +128,7 @@ def tokens_per_chunk(played: Played) -> Figure:
     return Figure(tokens / chunks, detail={"tokens": tokens, "chunks": chunks})
 
 
-def cached_prompt_tokens(played: Played) -> Figure:
+def cached_prompt_tokens(played: FormulaInput) -> Figure:
     """Prompt tokens that the server took from its prefix cache."""
     known = [r.cached_tokens for r in played.good if r.cached_tokens is not None]
     if not known:
@@ -138,7 +138,7 @@ def cached_prompt_tokens(played: Played) -> Figure:
     return Figure(float(sum(known)), detail={"requests": len(known)})
 
 
-def step(played: Played) -> Figure:
+def step(played: FormulaInput) -> Figure:
     """Time per output token x tokens per step of the same request; with MTP off a step makes one token."""
     timed = [(t, r.spec) for r in played.good if (t := tpot_s(r)) is not None]
     if not timed:
@@ -151,7 +151,7 @@ def step(played: Played) -> Figure:
     return Figure(float(np.median(steps)))
 
 
-def _no_rate(played: Played) -> str | None:
+def _no_rate(played: FormulaInput) -> str | None:
     if not played.good:
         return NO_ANSWER
     return None if played.round.duration_s > 0 else "the round took no time"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from suite.load.records import Round
-from suite.metrics.formulas import Played
+from suite.metrics.formulas import FormulaInput
 from suite.metrics.registry import METRICS
 from suite.metrics.requests import SLO
 
@@ -28,11 +28,11 @@ def summarize(round_: Round, slo: SLO | None = None, speculative: bool | None = 
     Only good requests are averaged. `speculative` says whether MTP is known to be on or off, where it is known;
     without it `step_s` needs acceptance to be reported.
     """
-    played = Played(round_, round_.ok, slo, speculative)
+    played = FormulaInput(round_, round_.ok, slo, speculative)
     return {name: value for metric in METRICS for name, value in _values(metric, played)}
 
 
-def _values(name: str, played: Played) -> Iterator[tuple[str, Value]]:
+def _values(name: str, played: FormulaInput) -> Iterator[tuple[str, Value]]:
     metric = METRICS[name]
     if metric.compute is None:
         return

@@ -20,7 +20,7 @@ ONE_FLUSH = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Invalid:
+class InvalidRound:
     """A reason not to trust a round: a name to group by, and the evidence in words."""
 
     name: str
@@ -36,7 +36,7 @@ def validity(
     full_length: bool = True,
     cached_share_max: float | None = 0.1,
     draft_tokens: int | None = None,
-) -> list[Invalid]:
+) -> list[InvalidRound]:
     """Why a round is not to be believed; empty if nothing speaks against it.
 
     `full_length`: answers were meant to run to max_tokens. `cached_share_max`: the share of prompt tokens that may
@@ -45,9 +45,9 @@ def validity(
     """
     found = _failures(round_)
     if not round_.requests:
-        found.append(Invalid("no_requests", "the round holds no requests"))
+        found.append(InvalidRound("no_requests", "the round holds no requests"))
     if round_.client.saturated:
-        found.append(Invalid("client_saturated", round_.client.reason or "beyond its limits"))
+        found.append(InvalidRound("client_saturated", round_.client.reason or "beyond its limits"))
     if full_length:
         found += _lengths(round_)
     if cached_share_max is not None:
@@ -57,18 +57,18 @@ def validity(
     told = acceptance(round_)
     if draft_tokens is not None and told.correct_drafts > told.proposed_drafts > 0:
         evidence = f"{told.correct_drafts} correct drafts of only {told.proposed_drafts} proposed"
-        return [*found, Invalid("acceptance_identity", evidence)]
+        return [*found, InvalidRound("acceptance_identity", evidence)]
     expected = told.verify_steps * ((draft_tokens or 0) - 1)
     if draft_tokens is not None and told.requests and told.proposed_drafts != expected:
         evidence = (
             f"{told.proposed_drafts} drafts proposed in {told.verify_steps} verify steps, but {draft_tokens} draft "
             f"tokens per step propose {draft_tokens - 1} each: {expected}"
         )
-        found.append(Invalid("acceptance_identity", evidence))
+        found.append(InvalidRound("acceptance_identity", evidence))
     return found
 
 
-def _buffering(records: Sequence[RequestRecord], lag_s: float) -> list[Invalid]:
+def _buffering(records: Sequence[RequestRecord], lag_s: float) -> list[InvalidRound]:
     """Events that come several at once, then silence: something between server and client holds the stream back.
 
     Silence no longer than ``lag_s``, by which this machine was late with its own timers, is no evidence: a busy machine
@@ -94,10 +94,10 @@ def _buffering(records: Sequence[RequestRecord], lag_s: float) -> list[Invalid]:
         "a proxy or gateway before the server collects the stream; switch its buffering off (nginx: proxy_buffering "
         "off) or measure the server directly"
     )
-    return [Invalid("buffering", evidence)]
+    return [InvalidRound("buffering", evidence)]
 
 
-def _failures(round_: Round) -> list[Invalid]:
+def _failures(round_: Round) -> list[InvalidRound]:
     found = []
     for kind, count in sorted(round_.faults.items()):
         first = next(r.fault for r in round_.requests if r.fault is not None and r.fault.kind is kind)
@@ -107,22 +107,24 @@ def _failures(round_: Round) -> list[Invalid]:
             else "failed_requests"
         )
         found.append(
-            Invalid(name, f"{count} of {len(round_.requests)} requests {kind}; the first: {first.message}")
+            InvalidRound(
+                name, f"{count} of {len(round_.requests)} requests {kind}; the first: {first.message}"
+            )
         )
     return found
 
 
-def _mixed(round_: Round) -> list[Invalid]:
+def _mixed(round_: Round) -> list[InvalidRound]:
     """Some answers report speculative work and some, of more than the one token that prefill gives, do not."""
     told = [r for r in round_.ok if r.spec is not None]
     silent = [r for r in round_.ok if r.spec is None and (r.completion_tokens or 0) > 1]
     if not told or not silent:
         return []
     evidence = f"{len(told)} of {len(told) + len(silent)} answers report speculative work and {len(silent)} do not: {REPLICAS}"
-    return [Invalid("mixed_answers", evidence)]
+    return [InvalidRound("mixed_answers", evidence)]
 
 
-def _lengths(round_: Round) -> list[Invalid]:
+def _lengths(round_: Round) -> list[InvalidRound]:
     counted = [r for r in round_.ok if r.completion_tokens is not None]
     early = [r for r in counted if (r.completion_tokens or 0) < r.max_tokens * len(r.finish_reasons)]
     if early:
@@ -131,15 +133,15 @@ def _lengths(round_: Round) -> list[Invalid]:
             f"{len(early)} of {len(counted)} answers ended before max_tokens, the shortest ({shortest.prompt}) after "
             f"{shortest.completion_tokens} of {shortest.max_tokens} tokens, finish_reason {shortest.finish_reason!r}"
         )
-        return [Invalid("early_stop", evidence)]
+        return [InvalidRound("early_stop", evidence)]
     return []
 
 
-def _cache_hits(round_: Round, share_max: float) -> list[Invalid]:
+def _cache_hits(round_: Round, share_max: float) -> list[InvalidRound]:
     known = [r for r in round_.ok if r.cached_tokens is not None]
     cached = sum(r.cached_tokens or 0 for r in known)
     prompt = sum(r.prompt_tokens or 0 for r in known)
     if prompt and cached > share_max * prompt:
         evidence = f"{cached} of {prompt} prompt tokens came from the prefix cache ({cached / prompt:.0%})"
-        return [Invalid("cached_prompt_tokens", f"{evidence}; at most {share_max:.0%} expected")]
+        return [InvalidRound("cached_prompt_tokens", f"{evidence}; at most {share_max:.0%} expected")]
     return []

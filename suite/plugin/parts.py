@@ -31,7 +31,7 @@ from suite.session.settings import Settings
 from suite.session.signals import Signals
 from suite.session.times import Expected, known, path_of
 from suite.session.verdict_items import Judge
-from suite.terminal.progress import Progress
+from suite.terminal.progress import RunProgress
 
 parts_key = pytest.StashKey["Parts"]()
 served_key = pytest.StashKey[RunningArm]()
@@ -48,7 +48,7 @@ class Parts:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.arranged = Arranged([], [], [])
-        self.progress = Progress(config)
+        self.progress = RunProgress(config)
         self.others_failed = False
         """Whether an item failed that is no scenario."""
         self.memory = Memory()

@@ -23,7 +23,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class AcceptanceUnknown:
     """Nobody told. ``excused``: a server of this release may say nothing although it speculates."""
 
     reason: str
@@ -36,7 +36,7 @@ def of(
     native: NativeAnswer | None,
     before: Counters | None,
     after: Counters | None,
-) -> Accepted | Unknown:
+) -> Accepted | AcceptanceUnknown:
     """The acceptance length of some answers, by the sharpest source there is.
 
     Args:
@@ -49,8 +49,10 @@ def of(
         return Accepted(told.length, evidence, dead=told.correct_drafts == 0)
     silence = releases.silence(served.info.version, releases.SPEC_IN_ANSWERS)
     if silence is None:
-        return Unknown(told.reason or metrics.NOT_REPORTED, excused=False)
-    return next(_elsewhere(served, answers.ok, native, before, after), Unknown(silence, excused=True))
+        return AcceptanceUnknown(told.reason or metrics.NOT_REPORTED, excused=False)
+    return next(
+        _elsewhere(served, answers.ok, native, before, after), AcceptanceUnknown(silence, excused=True)
+    )
 
 
 def _elsewhere(

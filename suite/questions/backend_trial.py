@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from suite.config import Target
 from suite.questions.canary import Canary
-from suite.questions.launching import Launching
+from suite.questions.launching import LaunchAttempt
 from suite.questions.tables import Cell
 from suite.session.measure import Measure
 from suite.session.outcomes import ArmNotInEffect, BrokenPromise
@@ -24,7 +24,7 @@ class BackendTrial:
 
     def __init__(
         self,
-        launching: Launching,
+        launching: LaunchAttempt,
         target: Target,
         canary: Callable[[RunningArm], Canary],
         measure: Callable[[RunningArm], Measure],

@@ -23,7 +23,7 @@ SHORT_TEXTS = "short text completions"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CanaryQuestion:
     """Something to ask, of a kind, and whether an answer is right."""
 
     kind: str
@@ -37,7 +37,7 @@ class Score:
 
     right: int
     asked: int
-    wrong: tuple[tuple[Question, str], ...] = ()
+    wrong: tuple[tuple[CanaryQuestion, str], ...] = ()
 
     @property
     def share(self) -> float:
@@ -50,13 +50,13 @@ class Score:
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
 
-def questions(count: int) -> list[Question]:
+def questions(count: int) -> list[CanaryQuestion]:
     """The first ``count`` questions, the four kinds in turn; always the same ones."""
     makers = (_arithmetic, _copying, _json, _counting)
     return [makers[number % len(makers)](number // len(makers)) for number in range(count)]
 
 
-def score(asked: Sequence[Question], answers: Sequence[str | None]) -> Score:
+def score(asked: Sequence[CanaryQuestion], answers: Sequence[str | None]) -> Score:
     """Compare answers with what is right; an answer that did not come is wrong."""
     wrong = tuple(
         (question, answer or "")
@@ -66,17 +66,17 @@ def score(asked: Sequence[Question], answers: Sequence[str | None]) -> Score:
     return Score(len(asked) - len(wrong), len(asked), wrong)
 
 
-def continued(count: int) -> list[Question]:
+def continued(count: int) -> list[CanaryQuestion]:
     """Texts of a few tokens that go on in one way: sums and numbers in a row, in turn; always the same ones."""
     found = []
     for number in range(count):
         if number % 2:
             first, step = 1 + number, 1 + number // 4
             shown = ", ".join(str(first + step * place) for place in range(4))
-            found.append(Question("a row", f"{shown},", _starts_with(first + 4 * step)))
+            found.append(CanaryQuestion("a row", f"{shown},", _starts_with(first + 4 * step)))
         else:
             a, b = 2 + number, 3 + 2 * number
-            found.append(Question("a sum", f"{a} + {b} =", _starts_with(a + b)))
+            found.append(CanaryQuestion("a sum", f"{a} + {b} =", _starts_with(a + b)))
     return found
 
 
@@ -84,9 +84,11 @@ def _starts_with(value: int) -> Callable[[str], bool]:
     return lambda answer: re.findall(r"\d+", answer)[:1] == [str(value)]
 
 
-def _arithmetic(number: int) -> Question:
+def _arithmetic(number: int) -> CanaryQuestion:
     a, b = 17 + 23 * number, 25 + 9 * number
-    return Question("arithmetic", f"What is {a} + {b}? Answer with the number alone.", _has_number(a + b))
+    return CanaryQuestion(
+        "arithmetic", f"What is {a} + {b}? Answer with the number alone.", _has_number(a + b)
+    )
 
 
 _SENTENCES = (
@@ -99,26 +101,28 @@ _SENTENCES = (
 )
 
 
-def _copying(number: int) -> Question:
+def _copying(number: int) -> CanaryQuestion:
     sentence = _SENTENCES[number % len(_SENTENCES)]
-    return Question("copying", f"Repeat exactly: {sentence}", lambda answer: sentence in answer)
+    return CanaryQuestion("copying", f"Repeat exactly: {sentence}", lambda answer: sentence in answer)
 
 
 _RECORDS = (("Ada", 36), ("Grace", 85), ("Alan", 41), ("Edsger", 72), ("Barbara", 68), ("Donald", 59))
 
 
-def _json(number: int) -> Question:
+def _json(number: int) -> CanaryQuestion:
     name, age = _RECORDS[number % len(_RECORDS)]
     wanted = {"name": name, "age": age}
     text = f"Answer with a JSON object alone, without a code fence: {json.dumps(wanted)}"
-    return Question("JSON", text, lambda answer: _object_in(answer) == wanted)
+    return CanaryQuestion("JSON", text, lambda answer: _object_in(answer) == wanted)
 
 
-def _counting(number: int) -> Question:
+def _counting(number: int) -> CanaryQuestion:
     first, last = 1 + number, 9 + 2 * number
     counted = [str(n) for n in range(first, last + 1)]
     text = f"Count from {first} to {last}. Write only the numbers, with commas between them."
-    return Question("counting", text, lambda answer: re.findall(r"\d+", answer)[-len(counted) :] == counted)
+    return CanaryQuestion(
+        "counting", text, lambda answer: re.findall(r"\d+", answer)[-len(counted) :] == counted
+    )
 
 
 def _has_number(value: int) -> Callable[[str], bool]:

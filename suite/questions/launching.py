@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suite import metrics
-from suite.questions.speculation import Speculation
+from suite.questions.speculation import SpeculationQuestion
 from suite.servers import LaunchFailed, NotThisArm, OutOfMemory
 from suite.session.outcomes import ArmUnavailable, BrokenPromise
 from suite.session.plan import LaunchId
@@ -15,7 +15,7 @@ from suite.session.running_arm import RunningArm
 DRAFT_WORDS = ("mtp", "nextn", "draft", "speculative")
 
 
-class Launching:
+class LaunchAttempt:
     """One launch of one arm, begun when first asked for."""
 
     def __init__(self, run: Run, launch_id: LaunchId) -> None:
@@ -40,7 +40,7 @@ class Launching:
         """
         outcome = self.attempt()
         if isinstance(outcome, RunningArm):
-            accepted = metrics.acceptance(Speculation(outcome).answers)
+            accepted = metrics.acceptance(SpeculationQuestion(outcome).answers)
             length = "unknown" if accepted.length is None else f"{accepted.length:.3f}"
             raise BrokenPromise(
                 f"SGLang {outcome.info.version} starts with {outcome.asked.removesuffix(' was given')} on a checkpoint "

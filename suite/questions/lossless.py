@@ -22,7 +22,7 @@ ENOUGH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GreedyAnswer:
     """A greedy answer and how many tokens it has."""
 
     text: str
@@ -55,7 +55,7 @@ class Divergence:
         return f"{self.partings} of {self.prompts} answers part, {often}"
 
 
-def compare(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> Divergence:
+def compare(off: Mapping[str, GreedyAnswer], on: Mapping[str, GreedyAnswer]) -> Divergence:
     """Compare the answers to the same prompts; tokens before a parting are its share of the text's characters."""
     partings, tokens = 0, 0.0
     earliest: tuple[float, str] = (float("inf"), "")
@@ -74,7 +74,7 @@ def compare(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> Divergence:
     return Divergence(partings, tokens, len(shared), earliest[1])
 
 
-def lost_lengths(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> list[int]:
+def lost_lengths(off: Mapping[str, GreedyAnswer], on: Mapping[str, GreedyAnswer]) -> list[int]:
     """The longest run of neighbouring prompt lengths whose answers part at once, however they were asked.
 
     A near tie may part one prompt at once, and does so each time it is asked; that it hits neighbours is the length's
@@ -94,7 +94,7 @@ def lost_lengths(off: Mapping[str, Answer], on: Mapping[str, Answer]) -> list[in
     return longest
 
 
-def _agreed(a: Answer, b: Answer) -> float:
+def _agreed(a: GreedyAnswer, b: GreedyAnswer) -> float:
     """Tokens up to where two answers part; infinite where they do not."""
     if a.text == b.text:
         return math.inf
@@ -106,7 +106,7 @@ def _from(text: str, place: int) -> str:
     return text[max(0, place - 10) : place + 40]
 
 
-class Answers:
+class GreedyAnswers:
     """The greedy answers of every arm that was asked, and their comparison.
 
     Args:
@@ -117,7 +117,7 @@ class Answers:
     def __init__(
         self,
         served: RunningArm,
-        noted: MutableMapping[str, Mapping[str, Answer]],
+        noted: MutableMapping[str, Mapping[str, GreedyAnswer]],
         prompts: int,
         max_tokens: int,
     ) -> None:
@@ -131,12 +131,12 @@ class Answers:
         if self._served.launch_id.arm in self._noted:
             return
         texts = {
-            f"{TEXT} of {name}": Answer(answer.text, answer.tokens)
+            f"{TEXT} of {name}": GreedyAnswer(answer.text, answer.tokens)
             for name, answer in TextCompletions(self._served).answers().items()
         }
         self._noted[self._served.launch_id.arm] = {**self._chats(), **texts}
 
-    def _chats(self) -> dict[str, Answer]:
+    def _chats(self) -> dict[str, GreedyAnswer]:
         limits = self._served.target.timeouts
         asked = workloads.load(MIXED).sized(
             requests=self._prompts, max_tokens=self._max_tokens, prompt_chars_max=400
@@ -159,7 +159,7 @@ class Answers:
         if not played.ok:
             raise InvalidMeasurement(f"no request was answered; the first: {played.requests[0].fault}")
         return {
-            f"{record.prompt}#{record.index}": Answer(
+            f"{record.prompt}#{record.index}": GreedyAnswer(
                 f"{record.reasoning or ''}{record.text or ''}", record.completion_tokens or 0
             )
             for record in played.ok

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, TypeVar
 
 from suite.questions.canary import Score
-from suite.questions.lossless import Answer
+from suite.questions.lossless import GreedyAnswer
 from suite.questions.tables import Tables
 from suite.session.entries import Item
 
@@ -41,11 +41,11 @@ class Memory:
 
     def __init__(self) -> None:
         self.tables = Tables()
-        self.answers: dict[str, Mapping[str, Answer]] = {}
+        self.answers: dict[str, Mapping[str, GreedyAnswer]] = {}
         self.scores: dict[str, Score] = {}
         self.mark()
 
-    def answers_of(self, build: str) -> MutableMapping[str, Mapping[str, Answer]]:
+    def answers_of(self, build: str) -> MutableMapping[str, Mapping[str, GreedyAnswer]]:
         """Greedy answers by arm, of one of two builds where two are compared."""
         return OfBuild(self.answers, build)
 
@@ -94,6 +94,6 @@ class Memory:
         for name, value in stored.kept.items():
             what, _, arm = name.partition(" ")
             if what == "answers":
-                self.answers[arm] = {prompt: Answer(*answer) for prompt, answer in value.items()}
+                self.answers[arm] = {prompt: GreedyAnswer(*answer) for prompt, answer in value.items()}
             elif what == "score":
                 self.scores[arm] = Score(value[0], value[1], ())

@@ -19,7 +19,7 @@ from suite.session.witnesses import (
     require,
 )
 from suite.sglang import releases
-from suite.sglang.errors import ServerError
+from suite.sglang.errors import ServerProbeError
 from suite.sglang.server import Counters, native
 from suite.sglang.server.native import NativeAnswer
 
@@ -27,7 +27,7 @@ REQUESTS = 2
 MAX_TOKENS = 96
 
 
-class Speculation:
+class SpeculationQuestion:
     """A few short requests, played once when first needed, and what every source says about them."""
 
     def __init__(self, served: RunningArm) -> None:
@@ -68,7 +68,7 @@ class Speculation:
             return native.ask(
                 server.base_url, MAX_TOKENS, server.api_key, self._served.target.timeouts.request_s
             )
-        except ServerError:
+        except ServerProbeError:
             self._served.check()
             return None
 
@@ -162,7 +162,7 @@ class Speculation:
         Where neither answers nor counters of its release tell, that is a warning, and no promise is broken.
         """
         found = accepted.of(self._served, self.answers, self.native, self._before, self._after)
-        if isinstance(found, accepted.Unknown):
+        if isinstance(found, accepted.AcceptanceUnknown):
             if not found.excused:
                 raise BrokenPromise(f"acceptance length unknown: {found.reason}")
             warnings.warn(

@@ -32,7 +32,7 @@ TOLD = (
 """Exceptions whose text says what happened, where, and what to do next."""
 
 
-class Told(TerminalRepr):
+class OwnWords(TerminalRepr):
     """An exception's own words; its first line is what pytest's short summary shows."""
 
     def __init__(self, text: str, path: str) -> None:
@@ -64,7 +64,7 @@ def of_arm(nodeid: str, error: Exception) -> list[pytest.TestReport]:
     """Reports of a failure that is an arm's and no item's, as an item of its own."""
     path = nodeid.partition("::")[0]
     where = (path, None, nodeid.rpartition("::")[2])
-    told = Told(str(error), path)
+    told = OwnWords(str(error), path)
     return [
         pytest.TestReport(nodeid, where, {}, "passed", None, "setup"),
         pytest.TestReport(nodeid, where, {}, "failed", told, "call"),
@@ -80,4 +80,4 @@ def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         report.longrepr = (str(item.path), 0, str(error))
         return
     if report.failed and isinstance(error, TOLD):
-        report.longrepr = Told(str(error), str(item.path))
+        report.longrepr = OwnWords(str(error), str(item.path))

@@ -16,7 +16,7 @@ from suite.hosts import Host, open_host
 from suite.redact import Secret
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
 from suite.servers.server import Server
-from suite.servers.supervisor_client import Supervisor, Tell, host_python
+from suite.servers.supervisor_client import SupervisorClient, Tell, host_python
 from suite.sglang import errors as wire
 from suite.sglang import http, server
 from suite.sglang.flags import Flags, FlagValue, parse_argv
@@ -61,7 +61,7 @@ class AttachLauncher:
         self._admin_api_key = self._read_key("admin_api_key_env", self._launch.admin_api_key_env)
         with ExitStack() as stack:
             self._host: Host = stack.enter_context(open_host(self._suite.host(self.target.host)))
-            supervisor = Supervisor(self._host, lambda text: None, self._say, self._tell)
+            supervisor = SupervisorClient(self._host, lambda text: None, self._say, self._tell)
             supervisor.open(
                 [f"server {self._url.netloc}"],
                 {"target": self.target.name, "run": self._log_dir.parent.name},
@@ -134,9 +134,9 @@ class AttachLauncher:
             if (gateway := identify.gateway_at(self._base_url, self._api_key)) is not None:
                 raise gateway
             return found
-        except (wire.NotSGLang, wire.ServerKeyRefused) as error:
+        except (wire.UnreadableServer, wire.ServerKeyRefused) as error:
             raise NotSGLang(str(error)) from None
-        except wire.ServerError as error:
+        except wire.ServerProbeError as error:
             raise LaunchFailed(
                 f"no server answers at {error}",
                 "Start it, or check address, port and (for another machine) host in [targets.NAME].",
@@ -145,7 +145,7 @@ class AttachLauncher:
     def _check(self) -> None:
         try:
             http.ask(f"{self._base_url}/health", api_key=self._api_key, timeout_s=20.0)
-        except wire.ServerError as error:
+        except wire.ServerProbeError as error:
             raise ServerDied(
                 f"the server at {self._launch.url} answers no more: {error}",
                 "It is not ours: see its own log.",

@@ -6,7 +6,7 @@ import threading
 
 from suite.redact import Secret
 from suite.sglang import http
-from suite.sglang.errors import ServerError
+from suite.sglang.errors import ServerProbeError
 
 
 class ReadyWatch:
@@ -31,7 +31,7 @@ class ReadyWatch:
                 if answer.status == 200:
                     self.ready.set()
                     return
-            except ServerError as error:
+            except ServerProbeError as error:
                 self.last = str(error)
             self._stop.wait(every_s)
             every_s = min(every_s * 1.1, 2.0)

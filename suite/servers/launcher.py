@@ -30,7 +30,7 @@ from suite.servers.log import LogCopy
 from suite.servers.node import Node
 from suite.servers.passed_on import PassedOn
 from suite.servers.phases import PhaseClock
-from suite.servers.runtimes import Asked, SystemdWay, Way
+from suite.servers.runtimes import LaunchRequest, SystemdWay, Way
 from suite.servers.server import Ended, Server
 from suite.servers.supervisor_client import Tell, host_python
 from suite.sglang.flags import Flags
@@ -266,7 +266,7 @@ class Launcher:
         node.clock = PhaseClock()
         path = self.log_dir / f"{name}.log"
         log = LogCopy(path, _secrets(flags, env, node.host), node.clock.read, partial(self._log_failed, path))
-        asked = Asked(flags, env, node.supervisor.next_token(), self.target.name, arm.name)
+        asked = LaunchRequest(flags, env, node.supervisor.next_token(), self.target.name, arm.name)
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
         node.launch(asked.token, way.plan(asked), log, where)
 

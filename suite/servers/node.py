@@ -9,9 +9,9 @@ from suite.servers.diagnosis import Signs, diagnose, hopeless, signs_of
 from suite.servers.errors import CannotStart, Evidence, LaunchFailed, SupervisorFailed, SupervisorLost
 from suite.servers.log import KEPT_LINES, LogCopy
 from suite.servers.phases import PhaseClock
-from suite.servers.runtimes import Plan
+from suite.servers.runtimes import LaunchPlan
 from suite.servers.server import Ended
-from suite.servers.supervisor_client import Supervisor, Tell
+from suite.servers.supervisor_client import SupervisorClient, Tell
 
 EVIDENCE_LINES = 25
 
@@ -26,9 +26,9 @@ class Node:
         self._tell = tell
         self.clock = PhaseClock()
         self.log: LogCopy | None = None
-        self.plan: Plan | None = None
+        self.plan: LaunchPlan | None = None
         self.pid: int | None = None
-        self.supervisor = Supervisor(host, self._on_log, say, tell)
+        self.supervisor = SupervisorClient(host, self._on_log, say, tell)
 
     def _on_log(self, text: str) -> None:
         if self.log is not None:
@@ -37,9 +37,9 @@ class Node:
     def renew(self) -> None:
         """A supervisor in place of one that is gone, not opened yet; nothing runs on this host any more."""
         self.plan = None
-        self.supervisor = Supervisor(self.host, self._on_log, self._say, self._tell)
+        self.supervisor = SupervisorClient(self.host, self._on_log, self._say, self._tell)
 
-    def launch(self, token: str, plan: Plan, log: LogCopy, where: Mapping[str, object]) -> None:
+    def launch(self, token: str, plan: LaunchPlan, log: LogCopy, where: Mapping[str, object]) -> None:
         """Start a server there.
 
         Raises:

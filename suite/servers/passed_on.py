@@ -11,7 +11,7 @@ from suite.redact import is_secret, scrub
 from suite.servers.node import Node
 from suite.sglang import http
 from suite.sglang.command import NotUnderstood, find
-from suite.sglang.errors import ServerError
+from suite.sglang.errors import ServerProbeError
 from suite.sglang.flags import Flags
 
 EVERY_S = 2.0
@@ -68,7 +68,7 @@ class PassedOn:
     def _serves(self, port: int) -> bool:
         try:
             answer = http.ask(f"http://127.0.0.1:{self.node.host.forward(port)}/v1/models", timeout_s=1.0)
-        except ServerError:
+        except ServerProbeError:
             return False
         return answer.status in (200, 401)
 

@@ -35,7 +35,7 @@ Tell = Callable[[str, str], None]
 _MODULES = ("processes", "claims", "job", "supervisor")
 
 
-_OPEN: set[Supervisor] = set()
+_OPEN: set[SupervisorClient] = set()
 """Every supervisor that was started and has not gone yet."""
 
 
@@ -52,7 +52,7 @@ def end_all_at_once(limit_s: float) -> bool:
     return all(one.gone.wait(max(0.0, deadline - time.monotonic())) for one in supervisors)
 
 
-class Supervisor:
+class SupervisorClient:
     """A supervisor on ``host``, started by :meth:`open`. Not for several threads at once.
 
     Args:

@@ -13,7 +13,7 @@ PREFIX_CHARS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlannedWorkload:
     """A workload, how it is played, and for how many rounds. ``cold``: all prompts are new to the server."""
 
     workload: Workload
@@ -57,7 +57,7 @@ class Asked:
 
 
 def load_of(key: str) -> str:
-    """The :attr:`Asked.load` within an :attr:`Asked.key`."""
+    """The :attr:`PlannedWorkload.load` within an :attr:`PlannedWorkload.key`."""
     return key.rsplit(", ", 2)[0]
 
 
@@ -72,11 +72,11 @@ def asked_for(
     temperature: float = 0.0,
     requests: int | None = None,
     rounds: int | None = None,
-) -> Asked:
+) -> PlannedWorkload:
     """What a call of ``measure`` with these arguments asks for; what is left out is the budget's."""
     chosen, length = loaded(workload), max_tokens or sizes.max_tokens
     prefix = contexts.text(shared_prefix * PREFIX_CHARS_PER_TOKEN, 0) if shared_prefix else None
-    return Asked(
+    return PlannedWorkload(
         workload=chosen.sized(
             max_tokens=length,
             requests=max(requests or sizes.requests, concurrency),
@@ -98,11 +98,11 @@ def asked_of_each(
     context: int | None = None,
     temperature: float = 0.0,
     at_once: int | None = None,
-) -> Asked:
+) -> PlannedWorkload:
     """What ``measure.each_prompt`` asks for; ``at_once``: how many requests the server runs at a time."""
     chosen = loaded(workload)
     prompts = min(sizes.prompts_of(context), len(chosen.prompts))
-    return Asked(
+    return PlannedWorkload(
         workload=chosen.sized(
             max_tokens=sizes.max_tokens,
             requests=prompts,

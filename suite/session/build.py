@@ -18,7 +18,7 @@ from suite.sglang.errors import ProbeError
 SGLANG = "sglang.launch_server"
 
 
-class Build:
+class BuildUnderTest:
     """Asked once a run; what cannot be asked is left out and noted, never guessed.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from suite.gate import Invalid
-from suite.session.asked import Asked
+from suite.session.asked import PlannedWorkload
 
 TELLING_TOKENS = 64
 """Answers shorter than this have no TPOT to speak of."""
@@ -15,13 +15,13 @@ TIMING = frozenset(
 """Reasons of invalidity that spoil times and leave counts as they are: how much is accepted does not depend on speed."""
 
 
-def tolerated(found: Iterable[Invalid], by_target: Collection[str], asked: Asked) -> list[Invalid]:
+def tolerated(found: Iterable[Invalid], by_target: Collection[str], asked: PlannedWorkload) -> list[Invalid]:
     """Without the reasons that this target is known for, and those that spoil nothing of what was asked."""
     harmless = {*by_target, *(TIMING if asked.counts_only else ())}
     return [reason for reason in found if reason.name not in harmless]
 
 
-def not_warmed_up(tpot_s: Sequence[float | None], asked: Asked) -> list[Invalid]:
+def not_warmed_up(tpot_s: Sequence[float | None], asked: PlannedWorkload) -> list[Invalid]:
     """That the server was still getting faster, where answers are long enough to tell."""
     if (asked.sampling.max_tokens or 0) < TELLING_TOKENS:
         return []

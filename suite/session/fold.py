@@ -75,7 +75,7 @@ class Work:
 
 
 @dataclass(slots=True)
-class Told:
+class JournalIndex:
     """A journal, entry by entry, sorted by what it is about."""
 
     begun: Begun | None = None
@@ -94,9 +94,9 @@ class Told:
     events: list[Event] = field(default_factory=list)
     ended: str = ""
     """Why the run was ended before its end, where it says so."""
-    reference: Told | None = None
+    reference: JournalIndex | None = None
     """Where two builds are compared, all of the other build; the rest is the candidate's, but for ``launches``."""
-    beside: Told | None = field(default=None, repr=False, compare=False)
+    beside: JournalIndex | None = field(default=None, repr=False, compare=False)
     """The other build's side, whose launches of the same numbers are compared with these."""
 
     def session(self, run_id: str = "", up_to: int | None = None) -> Session:
@@ -246,15 +246,15 @@ class Told:
         ]
 
 
-def told(entries: Iterable[Entry]) -> Told:
+def told(entries: Iterable[Entry]) -> JournalIndex:
     """Sort the entries of a journal. Any of them may be lost: the others still tell what they tell."""
-    found = Told()
+    found = JournalIndex()
     for entry in entries:
         take(found, entry)
     return found
 
 
-def take(found: Told, entry: Entry) -> None:
+def take(found: JournalIndex, entry: Entry) -> None:
     """Take in one more entry."""
     if found.reference is not None:
         if isinstance(entry, Launching | Complete) or _of_launch(found, entry) == REFERENCE:
@@ -264,7 +264,7 @@ def take(found: Told, entry: Entry) -> None:
     _take(found, entry)
 
 
-def _of_launch(found: Told, entry: Entry) -> str:
+def _of_launch(found: JournalIndex, entry: Entry) -> str:
     """Which build an entry is about; empty where it is about none in particular."""
     if isinstance(entry, Item):
         return entry.build
@@ -272,12 +272,12 @@ def _of_launch(found: Told, entry: Entry) -> str:
     return launch.build if launch is not None and not isinstance(entry, Launching) else ""
 
 
-def _take(found: Told, entry: Entry) -> None:
+def _take(found: JournalIndex, entry: Entry) -> None:
     match entry:
         case Begun():
             found.begun = entry
             if entry.builds and found.beside is None:
-                found.reference = Told(beside=found)
+                found.reference = JournalIndex(beside=found)
                 found.beside = found.reference
                 _take(found.reference, entry)
             found.ratios |= entry.ratios
@@ -314,7 +314,7 @@ def _take(found: Told, entry: Entry) -> None:
             pass
 
 
-def _asks(found: Told, entry: Answering) -> None:
+def _asks(found: JournalIndex, entry: Answering) -> None:
     key = (entry.question, entry.arm)
     arm = entry.parts[0] if entry.parts else entry.arm
     found.questions.setdefault(key, Asked(entry.question, arm, entry.metrics, parts=entry.parts))
@@ -323,7 +323,7 @@ def _asks(found: Told, entry: Answering) -> None:
     _answered_by(found, key, entry.number, (entry.launch, entry.workload))
 
 
-def _round(found: Told, entry: Round) -> None:
+def _round(found: JournalIndex, entry: Round) -> None:
     work = found.works.setdefault((entry.launch, entry.workload), Work(entry.launch))
     work.samples[entry.round] = entry.sample
     work.planned = entry.of
@@ -332,7 +332,7 @@ def _round(found: Told, entry: Round) -> None:
         _answered_by(found, key, entry.number, (entry.launch, entry.workload))
 
 
-def _answered_by(found: Told, key: tuple[str, str], number: int, place: tuple[int, str]) -> None:
+def _answered_by(found: JournalIndex, key: tuple[str, str], number: int, place: tuple[int, str]) -> None:
     places = found.asked.setdefault(key, {}).setdefault(number, [])
     if place not in places:
         places.append(place)

@@ -24,7 +24,7 @@ _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
 @dataclass(slots=True)
-class Reading:
+class JournalContents:
     """What a journal holds. ``length``: bytes up to the end of the last whole line; what follows is torn."""
 
     path: Path
@@ -45,7 +45,7 @@ def line_of(entry: Entry) -> bytes:
     return _HEAD % zlib.crc32(text) + text + b"}\n"
 
 
-def read(path: Path) -> Reading:
+def read(path: Path) -> JournalContents:
     """All entries of a journal that are whole. A last line that a dying writer tore is dropped and said.
 
     Raises:
@@ -58,7 +58,7 @@ def read(path: Path) -> Reading:
         raise MissingFile(path, "there is no such journal") from None
     except OSError as error:
         raise CorruptFile(path, f"cannot be read ({error.strerror}); check its permissions") from None
-    found = Reading(path)
+    found = JournalContents(path)
     *lines, rest = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         _take(found, number, line)
@@ -72,7 +72,7 @@ def read(path: Path) -> Reading:
     return found
 
 
-def _take(found: Reading, number: int, line: bytes) -> None:
+def _take(found: JournalContents, number: int, line: bytes) -> None:
     text = line[_HEAD_LENGTH:-1]
     if line != _HEAD % zlib.crc32(text) + text + b"}":
         found.damage.append(f"{found.path.name}, line {number}: damaged (its checksum is wrong); left out")
@@ -83,7 +83,7 @@ def _take(found: Reading, number: int, line: bytes) -> None:
         found.damage.append(f"{found.path.name}, line {number}: not understood ({error}); left out")
 
 
-def _check(found: Reading, lines: list[bytes]) -> None:
+def _check(found: JournalContents, lines: list[bytes]) -> None:
     begun = found.begun
     if begun is not None and begun.format == FORMAT and begun.version > VERSION:
         raise FutureVersion(
@@ -105,7 +105,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.before = Reading(path)
+        self.before = JournalContents(path)
         """What was in it when it was opened."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

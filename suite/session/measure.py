@@ -17,7 +17,7 @@ from suite.load import (
     contexts,
     play,
 )
-from suite.session.asked import Asked, asked_for, asked_of_each, loaded
+from suite.session.asked import PlannedWorkload, asked_for, asked_of_each, loaded
 from suite.session.beforehand import speculation_asked
 from suite.session.collection import SeriesId
 from suite.session.measurement import Measurement
@@ -178,7 +178,7 @@ class Measure:
             known = self._served.contexts[tokens] = contexts.of_tokens(self._served.endpoint, tokens, prompts)
         return known
 
-    def _once(self, asked: Asked) -> WorkloadResult:
+    def _once(self, asked: PlannedWorkload) -> WorkloadResult:
         """The rounds of a workload: those that this launch has played, or fresh ones."""
         played = self._served.played.get(asked.key)
         if played is not None:

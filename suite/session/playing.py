@@ -18,7 +18,7 @@ from suite.session.price import Price
 from suite.session.run import Run
 
 
-class Memory(Protocol):
+class ItemMemory(Protocol):
     """What scenarios leave behind for later ones: rows of tables, answers and scores to compare with."""
 
     def mark(self) -> None:
@@ -52,7 +52,7 @@ class Playing:
     def __init__(
         self,
         run: Callable[[], Run],
-        memory: Memory,
+        memory: ItemMemory,
         prices: Price,
         done: Collection[LaunchId] = (),
     ) -> None:

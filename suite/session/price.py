@@ -10,7 +10,7 @@ import pytest
 
 from suite.config import Sizes, Target
 from suite.load import Prompt, Workload
-from suite.session.asked import Asked, asked_for, asked_of_each
+from suite.session.asked import PlannedWorkload, asked_for, asked_of_each
 from suite.session.collection import launch_id_of, question_of
 from suite.session.plan import LaunchId, rounds_of_a_pass
 from suite.session.times import Expected
@@ -130,7 +130,7 @@ def price(items: Iterable[pytest.Item], target: Target, sizes: Sizes, expected: 
     return Price(len(of_launch), rounds, of_item, of_launch, plays)
 
 
-def _seconds(asked: Asked, arm: str, sizes: Sizes, expected: Expected) -> float:
+def _seconds(asked: PlannedWorkload, arm: str, sizes: Sizes, expected: Expected) -> float:
     """What a workload takes, warm-up and all; a round of the estimate has ``requests`` answers, one after the other."""
     if asked.counts_only:
         as_rounds = rounds_of_a_pass(asked.workload.requests or 1, asked.concurrency, sizes.requests)
@@ -138,10 +138,10 @@ def _seconds(asked: Asked, arm: str, sizes: Sizes, expected: Expected) -> float:
     return expected.warmup_s(arm, asked.load) + asked.rounds * expected.round_s(arm, asked.load)
 
 
-_asked_before = pytest.StashKey[dict[int, list[Asked]]]()
+_asked_before = pytest.StashKey[dict[int, list[PlannedWorkload]]]()
 
 
-def _asked(item: pytest.Item, wanted: Wanted, sizes: Sizes) -> list[Asked]:
+def _asked(item: pytest.Item, wanted: Wanted, sizes: Sizes) -> list[PlannedWorkload]:
     """The workloads of an item; plans that are compared differ in their rounds alone."""
     known = item.stash.setdefault(_asked_before, {})
     if sizes.rounds not in known:

@@ -16,7 +16,7 @@ from suite.gate import Plan
 from suite.redact import MASK
 from suite.session import journal, stored_runs
 from suite.session.entries import Begun
-from suite.session.fold import Told, told
+from suite.session.fold import JournalIndex, told
 from suite.session.plan import LaunchId
 from suite.sglang.flags import FlagChangeValue, parse_change
 
@@ -76,7 +76,7 @@ class Resumption:
 
     folder: Path
     begun: Begun
-    told: Told
+    told: JournalIndex
     damage: list[str]
 
     @property

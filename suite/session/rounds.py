@@ -13,7 +13,7 @@ from suite.gate.records import plain_facts
 from suite.load import ClientLimits, ClosedLoop, Progress, cache, play
 from suite.load import Round as LoadRound
 from suite.session import entries
-from suite.session.asked import Asked
+from suite.session.asked import PlannedWorkload
 from suite.session.collection import SeriesId
 from suite.session.environment import Watched
 from suite.session.fitness import not_warmed_up, tolerated
@@ -53,7 +53,7 @@ class Rounds:
         self._series = series
         self._benchmark = benchmark
 
-    def answers(self, asked: Asked) -> None:
+    def answers(self, asked: PlannedWorkload) -> None:
         """Note that the rounds of this workload answer the question of this item."""
         if self._series is None:
             return
@@ -71,7 +71,7 @@ class Rounds:
             )
         )
 
-    def play(self, asked: Asked, played: WorkloadResult) -> None:
+    def play(self, asked: PlannedWorkload, played: WorkloadResult) -> None:
         launch = self._served.number
         began = time.monotonic()
         if not asked.counts_only:
@@ -112,11 +112,11 @@ class Rounds:
         require_answers(played)
         self._run.progress.say(f"{self._told(asked)}: {_in_words(played, asked)}")
 
-    def _told(self, asked: Asked) -> str:
+    def _told(self, asked: PlannedWorkload) -> str:
         """For which question something is played: by this two with equal workloads are told apart."""
         return f"{self._served.launch_id}: {self._question or asked.label}"
 
-    def _rounds(self, asked: Asked, played: WorkloadResult, watched: Watched) -> None:
+    def _rounds(self, asked: PlannedWorkload, played: WorkloadResult, watched: Watched) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
         target = self._run.target
         results: list[LoadRound] = []
@@ -169,7 +169,7 @@ class Rounds:
             played.subject["decode_cuda_graphs"] = graphs == 1.0
         benchmark.extra_info.update(self._extra_info(played))
 
-    def _imprecise(self, asked: Asked, played: WorkloadResult) -> bool:
+    def _imprecise(self, asked: PlannedWorkload, played: WorkloadResult) -> bool:
         """Whether more rounds are wanted and allowed: the standard error of what is judged is not yet what was asked for."""
         sizes = self._run.sizes
         most = sizes.rounds_max or asked.rounds
@@ -187,7 +187,7 @@ class Rounds:
 
     def _keep(
         self,
-        asked: Asked,
+        asked: PlannedWorkload,
         played: WorkloadResult,
         result: LoadRound,
         began: float,
@@ -249,7 +249,7 @@ SPEED = (("", "output_tokens_per_s", "tokens/s"), ("TTFT ", "ttft_s", "s"))
 YIELD = (("acceptance length ", "acceptance_length", ""),)
 
 
-def _in_words(played: WorkloadResult, asked: Asked) -> str:
+def _in_words(played: WorkloadResult, asked: PlannedWorkload) -> str:
     """The figures people look for first; of prompts that are asked once for their counts no times."""
     shown = [f"{asked.workload.requests} prompts once"] if asked.counts_only else []
     for label, name, unit in YIELD if asked.counts_only else (*SPEED, *YIELD):

@@ -32,7 +32,7 @@ from suite.session.sides import Side, sides_of, under_test
 from suite.session.stopping import Stopping
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
-from suite.terminal.progress import Progress
+from suite.terminal.progress import RunProgress
 
 
 class Run:
@@ -61,7 +61,7 @@ class Run:
         sizes: Sizes,
         extra_flags: Mapping[str, FlagChangeValue],
         results: Path,
-        progress: Progress,
+        progress: RunProgress,
         again: Path | None = None,
         on_full: Callable[[str], None] = lambda reason: None,
         part: str = "",

@@ -10,7 +10,7 @@ from suite import builds
 from suite.config import Suite, Target
 from suite.hosts import Host
 from suite.servers.runtimes import Runtime, runtime_of
-from suite.session.build import Build
+from suite.session.build import BuildUnderTest
 from suite.session.host_evidence import HostEvidence
 from suite.session.plan import CANDIDATE
 
@@ -32,7 +32,7 @@ class Side:
         self.version = version
         self._suite = suite
         self._host = host
-        self.build = Build(lambda: self.runtime, directory)
+        self.build = BuildUnderTest(lambda: self.runtime, directory)
         self.files = HostEvidence(lambda: self.runtime)
 
     @cached_property

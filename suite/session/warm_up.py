@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from suite import metrics
 from suite.load import ClosedLoop, Round, play
-from suite.session.asked import Asked
+from suite.session.asked import PlannedWorkload
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
 
@@ -18,7 +18,7 @@ STEADY = 0.015
 """Warm-up ends when a batch of requests is less than this much faster than the one before, at the latest after six."""
 
 
-def warm_up(run: Run, served: RunningArm, asked: Asked) -> Iterator[Round]:
+def warm_up(run: Run, served: RunningArm, asked: PlannedWorkload) -> Iterator[Round]:
     """Play batches of a workload's requests until they are steady; each batch, for what went wrong in it."""
     wanted = run.sizes.warmup_requests
     if wanted == 0:

@@ -1,12 +1,12 @@
 """What can go wrong while looking: one exception a cause, so that a caller can name it.
 
 ProbeError
-├── ServerError            the server's answer
+├── ServerProbeError       the server's answer
 │   ├── ServerUnreachable  refused, no route, no such name, no answer in time
 │   ├── ServerTLSError     the certificate or the protocol was not accepted
 │   ├── ServerKeyRefused   401 or 403
 │   ├── ServerNotReady     503: it is still starting, or it is shutting down
-│   ├── NotSGLang          something answered, but not an SGLang server
+│   ├── UnreadableServer   something answered, but not an SGLang server
 │   │   └── Gateway        it passes requests on to servers, and cannot tell what they run
 │   └── MetricsDisabled    the server was started without --enable-metrics
 ├── CheckpointError        the directory cannot be read as a checkpoint at all
@@ -21,35 +21,35 @@ class ProbeError(Exception):
     """A probe could not say what is true; the text says why and what to do."""
 
 
-class ServerError(ProbeError):
+class ServerProbeError(ProbeError):
     """The server at a URL could not be inspected."""
 
 
-class ServerUnreachable(ServerError):
+class ServerUnreachable(ServerProbeError):
     """Nothing answered: refused, no route, unknown name or no answer in time."""
 
 
-class ServerTLSError(ServerError):
+class ServerTLSError(ServerProbeError):
     """TLS failed: the certificate is not trusted, or one side does not speak TLS."""
 
 
-class ServerKeyRefused(ServerError):
+class ServerKeyRefused(ServerProbeError):
     """The server answered 401 or 403."""
 
 
-class ServerNotReady(ServerError):
+class ServerNotReady(ServerProbeError):
     """The server answered 503."""
 
 
-class NotSGLang(ServerError):
+class UnreadableServer(ServerProbeError):
     """Something answered that is not an SGLang server, or not one this suite can read."""
 
 
-class Gateway(NotSGLang):
+class Gateway(UnreadableServer):
     """A router or proxy answered for the servers behind it: never an arm, whatever one of them says of itself."""
 
 
-class MetricsDisabled(ServerError):
+class MetricsDisabled(ServerProbeError):
     """The server has no /metrics."""
 
 

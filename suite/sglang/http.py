@@ -21,12 +21,12 @@ from aiohttp import http_exceptions
 from suite.foreign import ERROR_BYTES, PAGE_BYTES, NotJSON, json_of, one_line
 from suite.redact import Secret, reveal
 from suite.sglang.errors import (
-    NotSGLang,
-    ServerError,
     ServerKeyRefused,
     ServerNotReady,
+    ServerProbeError,
     ServerTLSError,
     ServerUnreachable,
+    UnreadableServer,
 )
 from suite.sglang.proxies import proxy_for
 
@@ -36,7 +36,7 @@ _OTHER_WAY = "is it http:// rather than https://, or the other way round?"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What came back, whatever its status: 3xx too, for redirects are not followed."""
 
     status: int
@@ -57,7 +57,7 @@ def ask(
     api_key: Secret | str | None = None,
     timeout_s: float = 30.0,
     most_bytes: int = PAGE_BYTES,
-) -> Answer:
+) -> Response:
     """Ask once. ``timeout_s`` is for all of it, from the name's look-up to the last byte.
 
     Of an answer with another status than 200 only the first bytes are read. May be called from anywhere, also while
@@ -66,7 +66,7 @@ def ask(
     Raises:
         ServerUnreachable: refused, no route, no such name, cut off, or not done in time.
         ServerTLSError: the certificate or the protocol was not accepted.
-        NotSGLang: what answered does not speak HTTP, or answered more than ``most_bytes``.
+        UnreadableServer: what answered does not speak HTTP, or answered more than ``most_bytes``.
     """
     sent = {"Accept": "application/json, text/plain;q=0.9", "Accept-Encoding": "identity", **(headers or {})}
     if api_key:
@@ -81,7 +81,7 @@ def ask(
     except TimeoutError:
         raise ServerUnreachable(f"{named}: no answer within {timeout_s:g} s") from None
     except _TooLarge:
-        raise NotSGLang(f"{named}: the answer is larger than {most_bytes / 2**20:g} MiB") from None
+        raise UnreadableServer(f"{named}: the answer is larger than {most_bytes / 2**20:g} MiB") from None
     except aiohttp.ClientSSLError as error:
         raise _tls(named, error) from None
     except aiohttp.ClientProxyConnectionError as error:
@@ -94,12 +94,12 @@ def ask(
     except aiohttp.ServerDisconnectedError as error:
         if isinstance(error.message, str) or error.message is None:
             raise ServerUnreachable(f"{named}: it closed the connection without an answer") from None
-        raise NotSGLang(f"{named}: what answered there does not speak HTTP") from None
+        raise UnreadableServer(f"{named}: what answered there does not speak HTTP") from None
     except aiohttp.ClientPayloadError:
         raise ServerUnreachable(f"{named}: the answer broke off before its end") from None
     except (aiohttp.ClientResponseError, http_exceptions.HttpProcessingError) as error:
         said = one_line(str(getattr(error, "message", "") or error), 120)
-        raise NotSGLang(f"{named}: what answered there does not speak HTTP ({said})") from None
+        raise UnreadableServer(f"{named}: what answered there does not speak HTTP ({said})") from None
     except (OSError, aiohttp.ClientError, UnicodeError) as error:  # a reset; a URL or a name that is none
         raise _unreachable(named, error) from None
 
@@ -114,7 +114,7 @@ def get(
     """The text at ``url``, or ``None`` for 404.
 
     Raises:
-        ServerError: one of its kinds; the text names ``url`` and what to do, never the key.
+        ServerProbeError: one of its kinds; the text names ``url`` and what to do, never the key.
     """
     answer = ask(url, api_key=api_key, headers=headers, timeout_s=timeout_s)
     if answer.status == 404:
@@ -134,7 +134,7 @@ def get_json(
     """The JSON value at ``url``, or ``None`` for 404.
 
     Raises:
-        ServerError: as :func:`get`; NotSGLang for what is no JSON.
+        ServerProbeError: as :func:`get`; UnreadableServer for what is no JSON.
     """
     text = get(url, api_key=api_key, headers=headers, timeout_s=timeout_s)
     return None if text is None else parsed(text, without_credentials(url))
@@ -144,19 +144,19 @@ def parsed(text: str, url: str) -> Any:
     """The JSON value that ``url`` answered.
 
     Raises:
-        NotSGLang: it is none, or not one that can be read.
+        UnreadableServer: it is none, or not one that can be read.
     """
     try:
         return json_of(text)
     except NotJSON as error:
         looks = "the answer is an HTML page" if text.lstrip()[:1] == "<" else str(error)
-        raise NotSGLang(
+        raise UnreadableServer(
             f"{url}: {looks}, so this is no SGLang server (a proxy, perhaps); "
             f"the answer begins: {one_line(text, 80)!r}"
         ) from None
 
 
-def refused(url: str, answer: Answer) -> ServerError:
+def refused(url: str, answer: Response) -> ServerProbeError:
     """What an answer other than 200 means."""
     if answer.status >= 400 and proxy_for(url) and answer.status not in (401, 404):
         said = one_line(answer.body)
@@ -175,11 +175,11 @@ def refused(url: str, answer: Answer) -> ServerError:
         )
     if 300 <= answer.status < 400:
         to = without_credentials(one_line(answer.headers.get("Location", "")))
-        return NotSGLang(
+        return UnreadableServer(
             f"{url}: HTTP {answer.status}, a redirect to {to!r}; give the URL of the SGLang server itself"
         )
     said = one_line(answer.body)
-    return ServerError(f"{url}: HTTP {answer.status}" + (f": {said}" if said else ""))
+    return ServerProbeError(f"{url}: HTTP {answer.status}" + (f": {said}" if said else ""))
 
 
 _SPARE = "name the server in no_proxy if it needs none"
@@ -202,7 +202,7 @@ class _TooLarge(Exception):
 
 async def _ask(
     url: str, method: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float, most_bytes: int
-) -> Answer:
+) -> Response:
     async with asyncio.timeout(timeout_s):
         # no cookies, no .netrc (trust_env), no decompression of what was asked for uncompressed
         session = aiohttp.ClientSession(
@@ -218,7 +218,7 @@ async def _ask(
         ):
             whole = response.status == 200
             taken = await _read(response.content, most_bytes if whole else ERROR_BYTES, cut=not whole)
-            return Answer(response.status, dict(response.headers), taken)
+            return Response(response.status, dict(response.headers), taken)
 
 
 async def _read(content: aiohttp.StreamReader, most: int, cut: bool) -> bytes:
@@ -271,7 +271,7 @@ def _tls(url: str, error: aiohttp.ClientSSLError) -> ServerTLSError:
     return ServerTLSError(f"{url}: TLS: {said}; {_OTHER_WAY}")
 
 
-def _unreachable(url: str, reason: BaseException) -> ServerError:
+def _unreachable(url: str, reason: BaseException) -> ServerProbeError:
     if isinstance(reason, ssl.SSLError):
         return ServerTLSError(f"{url}: TLS: {reason.reason}; {_OTHER_WAY}")
     if isinstance(reason, ConnectionRefusedError):

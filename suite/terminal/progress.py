@@ -26,7 +26,7 @@ BAR = 20
 """Columns of the bar that shows how far a run is."""
 
 
-class Progress:
+class RunProgress:
     """Says things while the run goes on.
 
     On a terminal a passing remark overwrites the one before and leaves no trace; it lives: for how long it has stood

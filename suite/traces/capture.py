@@ -14,7 +14,7 @@ from suite.foreign import MIB, one_line
 from suite.hosts import Host, HostError
 from suite.load import ClosedLoop, Endpoint, LoadError, Sampling, play, workloads
 from suite.sglang import http
-from suite.sglang.errors import ServerError
+from suite.sglang.errors import ServerProbeError
 from suite.traces.errors import TraceError
 from suite.traces.reading import PACKED_BYTES, Event, read
 
@@ -113,7 +113,7 @@ def _ask(endpoint: Endpoint, what: str, body: object) -> None:
             api_key=endpoint.admin_api_key or endpoint.api_key,
             timeout_s=60.0,
         )
-    except ServerError as error:
+    except ServerProbeError as error:
         raise TraceError(f"the server could not be asked to profile: {error}") from None
     if answer.status == 404:
         raise TraceError(f"POST {url} answered 404: this server cannot profile itself")

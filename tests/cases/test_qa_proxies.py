@@ -73,7 +73,7 @@ def test_a_proxy_that_is_down_is_named_and_not_the_server(
 def test_what_a_proxy_answers_is_not_taken_for_the_servers_word(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(Odd(prefix="/nowhere")) as url:
         monkeypatch.setenv("http_proxy", url.removesuffix("/nowhere"))
-        answer = http.Answer(503, {}, b"no route to gpu1")
+        answer = http.Response(503, {}, b"no route to gpu1")
         said = str(http.refused("http://gpu1.example:30000/server_info", answer))
     assert "from the server or from the proxy" in said
     assert "no route to gpu1" in said

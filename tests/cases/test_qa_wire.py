@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from suite.sglang import releases
-from suite.sglang.errors import Gateway, NotSGLang
+from suite.sglang.errors import Gateway, UnreadableServer
 from suite.sglang.server import identify, parse, read
 from tests.cases.lookalike import Odd, serving
 
@@ -57,7 +57,7 @@ def test_a_server_that_has_tables_of_its_own_is_no_router() -> None:
     "answer", [{"version": "3.0.1", "model_id": "x"}, {"version": "0.11.0", "vllm_config": {}}]
 )
 def test_a_version_alone_makes_no_sglang(answer: dict[str, Any]) -> None:
-    with pytest.raises(NotSGLang, match="names no model_path") as caught:
+    with pytest.raises(UnreadableServer, match="names no model_path") as caught:
         parse(json.dumps(answer), "http://x/server_info")
     assert answer["version"] in str(caught.value)
 

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from suite.sglang.errors import Gateway, NotSGLang
+from suite.sglang.errors import Gateway, UnreadableServer
 from suite.sglang.server import identify, parse
 from tests.cases.attached import attached
 from tests.cases.lookalike import Odd, reported, serving
@@ -58,7 +58,7 @@ def test_a_base_url_that_ends_in_v1_is_the_same_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", [{"version": 5}, {}, [], [1], {"prefill": []}, {"a": [{"b": 1}]}, "text"])
 def test_other_json_is_no_gateway(answer: Any) -> None:
     assert identify.gateway_of(answer, "http://x") is None
-    with pytest.raises(NotSGLang) as caught:
+    with pytest.raises(UnreadableServer) as caught:
         parse(json.dumps(answer), "http://x/server_info")
     assert not isinstance(caught.value, Gateway)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.questions import canary
-from suite.questions.lossless import Answer, lost_lengths
+from suite.questions.lossless import GreedyAnswer, lost_lengths
 from suite.questions.text_completions import SHORT, sizes
 from tests.perf.running import MODEL, ROOT, Ran, perf
 
@@ -59,10 +59,10 @@ def test_a_sound_server_answers_alike_in_every_length(tmp_path: Path) -> None:
 
 
 def test_one_length_may_be_a_near_tie_and_neighbours_are_not() -> None:
-    def answers(*wrong: int) -> dict[str, Answer]:
+    def answers(*wrong: int) -> dict[str, GreedyAnswer]:
         ways = ("alone", "in a batch")
         return {
-            f"text completion of {size} tokens, {way}": Answer("xx" if size in wrong else "ab cd", 12)
+            f"text completion of {size} tokens, {way}": GreedyAnswer("xx" if size in wrong else "ab cd", 12)
             for size in SHORT
             for way in ways
         }
@@ -71,7 +71,7 @@ def test_one_length_may_be_a_near_tie_and_neighbours_are_not() -> None:
     assert lost_lengths(answers(), answers(7)) == [7]
     assert lost_lengths(answers(), answers(2, 16)) in ([2], [16])
     assert lost_lengths(answers(), answers(1, 2, 3, 16)) == [1, 2, 3]
-    half = answers() | {"text completion of 7 tokens, alone": Answer("xx", 12)}
+    half = answers() | {"text completion of 7 tokens, alone": GreedyAnswer("xx", 12)}
     assert lost_lengths(answers(), half) == []
 
 

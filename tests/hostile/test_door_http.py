@@ -21,7 +21,7 @@ DOOR = "answers of a server outside the measurement"
 KEY = "sk-planted-9f8e7d6c"
 
 HOSTILE: dict[str, tuple[Callable[[], Bytes], type[Exception], str]] = {
-    "a page without end": (lambda: forever(b"x" * 65536), errors.NotSGLang, "larger than"),
+    "a page without end": (lambda: forever(b"x" * 65536), errors.UnreadableServer, "larger than"),
     "a page that trickles without end": (
         lambda: forever(b" ", 0.05),
         errors.ServerUnreachable,
@@ -29,7 +29,7 @@ HOSTILE: dict[str, tuple[Callable[[], Bytes], type[Exception], str]] = {
     ),
     "headers without end": (
         lambda: forever(b"X-A: b\r\n" * 500, head=b"HTTP/1.1 200 OK\r\n"),
-        errors.NotSGLang,
+        errors.UnreadableServer,
         "does not speak HTTP",
     ),
     "headers that trickle without end": (
@@ -39,23 +39,31 @@ HOSTILE: dict[str, tuple[Callable[[], Bytes], type[Exception], str]] = {
     ),
     "one header of 20 MB": (
         lambda: [b"HTTP/1.1 200 OK\r\nX-A: ", b"b" * 20_000_000, b"\r\n\r\n{}"],
-        errors.NotSGLang,
+        errors.UnreadableServer,
         "does not speak HTTP",
     ),
-    "JSON of 10,000 levels": (lambda: page(b"[" * 10_000 + b"]" * 10_000), errors.NotSGLang, "nests deeper"),
+    "JSON of 10,000 levels": (
+        lambda: page(b"[" * 10_000 + b"]" * 10_000),
+        errors.UnreadableServer,
+        "nests deeper",
+    ),
     "JSON of 500 levels": (
         lambda: page(b'{"version": "1", "a": ' * 500 + b"1" + b"}" * 500),
-        errors.NotSGLang,
+        errors.UnreadableServer,
         "nests deeper",
     ),
     "a number of 5,000 digits": (
         lambda: page(b'{"version": "1", "a": ' + b"9" * 5000 + b"}"),
-        errors.NotSGLang,
+        errors.UnreadableServer,
         "no JSON",
     ),
-    "HTML for JSON": (lambda: page(b"<html>Welcome</html>", kind="text/html"), errors.NotSGLang, "HTML"),
-    "bytes that are no text": (lambda: page(b"\xff\xfe\x00\xd8"), errors.NotSGLang, "no JSON"),
-    "JSON text that is no table": (lambda: page(b'"version"'), errors.NotSGLang, "no 'version'"),
+    "HTML for JSON": (
+        lambda: page(b"<html>Welcome</html>", kind="text/html"),
+        errors.UnreadableServer,
+        "HTML",
+    ),
+    "bytes that are no text": (lambda: page(b"\xff\xfe\x00\xd8"), errors.UnreadableServer, "no JSON"),
+    "JSON text that is no table": (lambda: page(b'"version"'), errors.UnreadableServer, "no 'version'"),
     "a Content-Length that is too long": (
         lambda: page(b'{"version": "0.5.23"}', length=5000),
         errors.ServerUnreachable,
@@ -63,31 +71,35 @@ HOSTILE: dict[str, tuple[Callable[[], Bytes], type[Exception], str]] = {
     ),
     "a Content-Length that is no number": (
         lambda: [b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}"],
-        errors.NotSGLang,
+        errors.UnreadableServer,
         "does not speak HTTP",
     ),
     "a chunk size that is none": (
         lambda: [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"],
-        errors.ServerError,
+        errors.ServerProbeError,
         "",
     ),
-    "another protocol": (lambda: [b"SSH-2.0-OpenSSH_9.6\r\n"], errors.NotSGLang, "does not speak HTTP"),
-    "zeros": (lambda: [b"\x00" * 5000], errors.NotSGLang, "does not speak HTTP"),
+    "another protocol": (
+        lambda: [b"SSH-2.0-OpenSSH_9.6\r\n"],
+        errors.UnreadableServer,
+        "does not speak HTTP",
+    ),
+    "zeros": (lambda: [b"\x00" * 5000], errors.UnreadableServer, "does not speak HTTP"),
     "nothing": (lambda: [], errors.ServerUnreachable, "closed the connection"),
     "silence": (lambda: [30.0], errors.ServerUnreachable, "no answer within"),
     "an error whose body never ends": (
         lambda: forever(b"oh no ", head=b"HTTP/1.1 500 Oops\r\nContent-Type: text/plain\r\n\r\n"),
-        errors.ServerError,
+        errors.ServerProbeError,
         "HTTP 500",
     ),
     "an error of 5 MB of escape sequences": (
         lambda: page(b"\x1b]0;owned\x07\x1b[2J" * 350_000, "500 Oops", "text/plain"),
-        errors.ServerError,
+        errors.ServerProbeError,
         r"\x1b]0;owned",
     ),
     "a redirect in a circle": (
         lambda: page(b"", "302 Found\r\nLocation: /server_info"),
-        errors.NotSGLang,
+        errors.UnreadableServer,
         "a redirect to",
     ),
 }
@@ -98,7 +110,7 @@ def test_ends_in_a_named_fault(tried: str, ends_as: Callable[[str, str, str], No
     answer, kind, says = HOSTILE[tried]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.monotonic()
-    with sending(lambda _: answer()) as url, pytest.raises(errors.ServerError) as caught:
+    with sending(lambda _: answer()) as url, pytest.raises(errors.ServerProbeError) as caught:
         server_probe.read(url, api_key=KEY, timeout_s=1.5)
     assert time.monotonic() - begun < 15
     assert isinstance(caught.value, kind)
@@ -169,7 +181,7 @@ def test_fuzz_any_bytes_end_in_a_server_error_or_an_answer(sent: bytes, as_body:
     with soon, sending(lambda _: page(sent) if as_body else [sent]) as url:
         try:
             server_probe.read(url, api_key=KEY, timeout_s=2.0)
-        except errors.ServerError as error:
+        except errors.ServerProbeError as error:
             assert str(error).isprintable()  # noqa: PT017 (what is asserted is how it is told)
 
 

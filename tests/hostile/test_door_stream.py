@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from suite.load import ClosedLoop, Endpoint, Sampling, play, workloads
 from suite.load.bounds import Bounds
-from suite.load.decode import Answer
+from suite.load.decode import AnswerDecoder
 from suite.load.records import FaultKind, RequestRecord, Round
 from suite.load.sse import EventCutter, TooLong
 from tests.hostile.door_servers import Bytes, forever, page, sending
@@ -243,7 +243,7 @@ def test_a_redirect_of_a_request_carries_no_key_elsewhere(transport: str, status
     st.lists(st.binary(max_size=60) | st.sampled_from([b"data: ", b"\n", b"\r\n", b"\r", b"{", b'"usage":']))
 )
 def test_fuzz_any_bytes_are_an_answer_or_a_fault(pieces: list[bytes]) -> None:
-    answer = Answer(keep_text=True, bounds=Bounds(16))
+    answer = AnswerDecoder(keep_text=True, bounds=Bounds(16))
     for t, piece in enumerate(pieces):
         answer.feed(float(t), piece)
     answer.finish()
@@ -292,7 +292,7 @@ chunks = st.fixed_dictionaries(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(chunks, max_size=6))
 def test_fuzz_any_chunks_are_an_answer_within_bounds_or_a_fault(sent: list[dict[str, Any]]) -> None:
-    answer = Answer(bounds=Bounds(16, 100))
+    answer = AnswerDecoder(bounds=Bounds(16, 100))
     for t, chunk in enumerate(sent):
         answer.feed(float(t), b"data: " + json.dumps(chunk).encode() + b"\n\n")
     answer.feed(99.0, b"data: [DONE]\n\n")

@@ -31,7 +31,7 @@ class SSHServer:
     port: int
     pid: int | None
 
-    def host(self, **changes: str) -> config.Host:
+    def host(self, **changes: str) -> config.HostTable:
         """As a ``[hosts.NAME]`` table would say it: the key is known, and one of ours is accepted."""
         keys: dict[str, str] = {
             "name": "loopback",
@@ -40,7 +40,7 @@ class SSHServer:
             "identity_file": str(self.directory / "client"),
             "config_file": os.devnull,
         }
-        return config.Host(**{**keys, **changes})  # type: ignore[arg-type]
+        return config.HostTable(**{**keys, **changes})  # type: ignore[arg-type]
 
 
 def make_keys(directory: Path, port: int) -> None:

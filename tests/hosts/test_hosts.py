@@ -64,7 +64,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssh_servers.SSHSe
 @pytest.fixture(scope="module", params=["local", "openssh", "asyncssh"])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     if request.param == "local":
-        yield open_host(config.Host())
+        yield open_host(config.HostTable())
         return
     make = ssh_servers.openssh if request.param == "openssh" else ssh_servers.pure_python
     with make(tmp_path_factory.mktemp(request.param)) as server, open_host(server.host()) as opened:
@@ -201,7 +201,7 @@ def test_the_command_that_adds_a_key_adds_it(sshd: ssh_servers.SSHServer, tmp_pa
     with pytest.raises(UnknownHostKey) as caught:
         open_host(sshd.host(known_hosts=str(empty)))
     command = str(caught.value).rpartition("add it: ")[2]
-    open_host(config.Host()).run(["sh", "-c", command]).check()
+    open_host(config.HostTable()).run(["sh", "-c", command]).check()
     with open_host(sshd.host(known_hosts=str(empty))) as opened:
         assert opened.run(["echo", "in"]).stdout == "in\n"
 
@@ -219,7 +219,7 @@ def test_a_key_that_is_not_accepted(sshd: ssh_servers.SSHServer) -> None:
 
 
 def test_nobody_there() -> None:
-    table = config.Host(name="gone", ssh=f"127.0.0.1:{ssh_servers.free_port()}", connect_timeout_s=5.0)
+    table = config.HostTable(name="gone", ssh=f"127.0.0.1:{ssh_servers.free_port()}", connect_timeout_s=5.0)
     with pytest.raises(HostUnreachable, match=r"gone: no SSH connection to 127.0.0.1:\d+"):
         open_host(table)
 
@@ -234,7 +234,7 @@ def test_name_port_user_and_key_come_from_the_persons_ssh_configuration(
         f"  IdentityFile {sshd.directory}/client\n  UserKnownHostsFile {sshd.directory}/known_hosts\n"
     )
     for name in ("box", "inner"):
-        with open_host(config.Host(name=name, ssh=name, config_file=str(tmp_path / "config"))) as opened:
+        with open_host(config.HostTable(name=name, ssh=name, config_file=str(tmp_path / "config"))) as opened:
             assert opened.run(["echo", "in"]).stdout == "in\n"
 
 

@@ -33,7 +33,7 @@ from suite.load.decode import AnswerDecoder
 from suite.load.draining import Stream
 from suite.load.endpoint import TransportName
 from suite.load.health import judge
-from suite.load.player import Plan, Player
+from suite.load.player import Player, PlayPlan
 from suite.load.records import ClientHealth
 from tests.load.scripted import (
     HEAD,
@@ -207,14 +207,14 @@ def test_several_processes_play_one_round_on_one_clock() -> None:
 
 
 def test_an_open_loop_is_shared_without_gaps() -> None:
-    async def share(plan: Plan) -> list[tuple[RequestRecord, ...]]:
+    async def share(plan: PlayPlan) -> list[tuple[RequestRecord, ...]]:
         start_at = clock() + 0.1
         players = [Player(replace(plan, worker=n, workers=2), start_at=start_at) for n in (0, 1)]
         return [records for records, _ in await asyncio.gather(*(p.play() for p in players))]
 
     with ScriptedServer(lambda _: answer(4)) as server:
         load = OpenLoop(30, requests=9, arrivals="constant")
-        even, odd = asyncio.run(share(Plan(endpoint(server), WORKLOAD, load, SHORT)))
+        even, odd = asyncio.run(share(PlayPlan(endpoint(server), WORKLOAD, load, SHORT)))
     assert [r.index for r in even] == [0, 2, 4, 6, 8]
     assert [r.index for r in odd] == [1, 3, 5, 7]
     assert [r.intended_s for r in odd] == pytest.approx([r.index / 30 for r in odd])
@@ -315,7 +315,7 @@ def test_it_can_be_called_where_an_event_loop_is_running() -> None:
 
 def test_cancelling_a_round_closes_its_connections() -> None:
     async def cancelled() -> None:
-        player = Player(Plan(endpoint(server), WORKLOAD, ClosedLoop(3, 30), SHORT))
+        player = Player(PlayPlan(endpoint(server), WORKLOAD, ClosedLoop(3, 30), SHORT))
         task = asyncio.create_task(player.play())
         while server.open_now < 3:
             await asyncio.sleep(0.01)
@@ -347,7 +347,7 @@ def test_undecoded_bytes_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("suite.load.player._BACKLOG_HIGH", 50)
     monkeypatch.setattr("suite.load.player._BACKLOG_LOW", 10)
     with ScriptedServer(lambda _: answer(300, gap_s=0.002)) as server:
-        player = Player(Plan(endpoint(server), WORKLOAD, ClosedLoop(2, 4), Sampling(max_tokens=300)))
+        player = Player(PlayPlan(endpoint(server), WORKLOAD, ClosedLoop(2, 4), Sampling(max_tokens=300)))
         most = {"pieces": 0}
 
         async def watched() -> Round:

@@ -47,9 +47,9 @@ def test_with_the_kernels_stamps_a_late_client_still_tells_the_truth() -> None:
     import asyncio
     import time
 
-    from suite.load.player import Plan, Player
+    from suite.load.player import Player, PlayPlan
 
-    async def lazily(plan: Plan) -> tuple[Player, tuple[object, ...]]:
+    async def lazily(plan: PlayPlan) -> tuple[Player, tuple[object, ...]]:
         async def doze() -> None:
             while True:
                 time.sleep(0.006)
@@ -63,7 +63,9 @@ def test_with_the_kernels_stamps_a_late_client_still_tells_the_truth() -> None:
 
     with PacedServer(interval_s=0.020, first_s=0.020) as server:
         sampling = Sampling(max_tokens=50, seed=0, seed_per_request=True)
-        plan = Plan(Endpoint(server.url, "paced", transport="stamping"), WORKLOAD, ClosedLoop(4, 4), sampling)
+        plan = PlayPlan(
+            Endpoint(server.url, "paced", transport="stamping"), WORKLOAD, ClosedLoop(4, 4), sampling
+        )
         player, records = asyncio.run(lazily(plan))
         truth = server.take_log()
     late = np.concatenate([r.timeline.t_s + player.zero - truth[r.index].left_s for r in records])  # type: ignore[attr-defined]

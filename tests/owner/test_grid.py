@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from suite.grid import table
-from suite.grid.cells import Asked, Cell, Kept, speedup
+from suite.grid.cells import Cell, GridPlan, Kept, speedup
 from tests.perf.running import ROOT
 from tests.simulator.process import serving
 
-ASKED = Asked("box", 64, 0.0, 2)
+ASKED = GridPlan("box", 64, 0.0, 2)
 
 
 def cell(arm: str, clients: int, tokens_per_s: float | None, **more: object) -> Cell:
@@ -48,7 +48,7 @@ def test_a_line_that_a_kill_tore_off_costs_its_own_cell_only(tmp_path: Path, lef
 def test_a_grid_that_was_asked_otherwise_is_not_mixed_with_this_one(tmp_path: Path) -> None:
     Kept(tmp_path, ASKED)
     with pytest.raises(ValueError, match=r"max_tokens 64.*max_tokens 128.*--out"):
-        Kept(tmp_path, Asked("box", 128, 0.0, 2))
+        Kept(tmp_path, GridPlan("box", 128, 0.0, 2))
 
 
 def test_speedup_is_over_the_same_place_and_never_over_nothing() -> None:

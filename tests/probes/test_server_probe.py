@@ -355,8 +355,8 @@ def test_ranks_that_report_the_same_thing_count_once_and_engines_add_up() -> Non
 # what else may answer
 
 
-def failing(answer: Answer, path: str = "/server_info") -> pytest.ExceptionInfo[errors.ServerError]:
-    with answering({path: answer}) as asked, pytest.raises(errors.ServerError) as caught:
+def failing(answer: Answer, path: str = "/server_info") -> pytest.ExceptionInfo[errors.ServerProbeError]:
+    with answering({path: answer}) as asked, pytest.raises(errors.ServerProbeError) as caught:
         server_probe.read(asked.url, api_key="sk-secret-key")
     assert "sk-secret-key" not in str(caught.value)
     return caught
@@ -365,20 +365,24 @@ def failing(answer: Answer, path: str = "/server_info") -> pytest.ExceptionInfo[
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (Answer(200, "<!doctype html><title>Welcome</title>"), errors.NotSGLang, "HTML"),
-        (Answer(200, '{"object": "list"}'), errors.NotSGLang, "version"),
-        (Answer(200, "[]"), errors.NotSGLang, "version"),
-        (Answer(200, ""), errors.NotSGLang, "no JSON"),
+        (Answer(200, "<!doctype html><title>Welcome</title>"), errors.UnreadableServer, "HTML"),
+        (Answer(200, '{"object": "list"}'), errors.UnreadableServer, "version"),
+        (Answer(200, "[]"), errors.UnreadableServer, "version"),
+        (Answer(200, ""), errors.UnreadableServer, "no JSON"),
         (Answer(401, '{"error":"Unauthorized"}'), errors.ServerKeyRefused, "api_key_env"),
         (Answer(403), errors.ServerKeyRefused, "api_key_env"),
         (Answer(503), errors.ServerNotReady, "starting"),
-        (Answer(500, "boom"), errors.ServerError, "boom"),
-        (Answer(302, headers={"Location": "http://elsewhere.example/"}), errors.NotSGLang, "elsewhere"),
-        (Answer(raw=b"SSH-2.0-OpenSSH_9.6\r\n"), errors.NotSGLang, "HTTP"),
+        (Answer(500, "boom"), errors.ServerProbeError, "boom"),
+        (
+            Answer(302, headers={"Location": "http://elsewhere.example/"}),
+            errors.UnreadableServer,
+            "elsewhere",
+        ),
+        (Answer(raw=b"SSH-2.0-OpenSSH_9.6\r\n"), errors.UnreadableServer, "HTTP"),
     ],
 )
 def test_each_wrong_answer_has_its_own_name(
-    answer: Answer, kind: type[errors.ServerError], says: str
+    answer: Answer, kind: type[errors.ServerProbeError], says: str
 ) -> None:
     caught = failing(answer)
     assert caught.type is kind
@@ -417,5 +421,5 @@ def test_no_metrics_is_a_name_of_its_own() -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused_by_name(text: str) -> None:
     for parse in (lambda t: server_probe.parse(t, "u"), parse_metrics):
-        with contextlib.suppress(errors.NotSGLang):
+        with contextlib.suppress(errors.UnreadableServer):
             parse(text)

@@ -209,7 +209,7 @@ def test_the_doctor_without_cards_says_how_to_name_them(tmp_path: Path) -> None:
 def test_the_doctor_rehearses_a_named_build_where_the_host_cannot_be_reached(tmp_path: Path) -> None:
     install(tmp_path, NO_ACCELERATOR)
     local = suite_of(tmp_path).model_copy(
-        update={"hosts": {"far": config.Host(name="far", ssh="nobody@127.0.0.1:1")}}
+        update={"hosts": {"far": config.HostTable(name="far", ssh="nobody@127.0.0.1:1")}}
     )
     target = local.target().model_copy(update={"host": "far"})
     alone = list(doctor.examine(local, target))

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.questions.lossless import Answer, compare
+from suite.questions.lossless import GreedyAnswer, compare
 
 
-def _answers(*texts: str) -> dict[str, Answer]:
-    return {f"p{n}": Answer(text, max(1, len(text) // 4)) for n, text in enumerate(texts)}
+def _answers(*texts: str) -> dict[str, GreedyAnswer]:
+    return {f"p{n}": GreedyAnswer(text, max(1, len(text) // 4)) for n, text in enumerate(texts)}
 
 
 def test_equal_answers_do_not_part():
@@ -19,9 +19,9 @@ def test_equal_answers_do_not_part():
 
 
 def test_a_late_tie_is_rare_in_a_token_and_an_early_one_is_not():
-    off = {"p": Answer("a" * 400, 100)}
-    late = compare(off, {"p": Answer("a" * 396 + "bbbb", 100)})
-    early = compare(off, {"p": Answer("b" * 400, 100)})
+    off = {"p": GreedyAnswer("a" * 400, 100)}
+    late = compare(off, {"p": GreedyAnswer("a" * 396 + "bbbb", 100)})
+    early = compare(off, {"p": GreedyAnswer("b" * 400, 100)})
     assert late.per_token == pytest.approx(1 / 99)
     assert early.per_token == 1.0
     assert "after 0 tokens" in early.earliest

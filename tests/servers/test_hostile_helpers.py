@@ -24,7 +24,7 @@ from suite.servers import (
     supervisor_client,
 )
 from suite.servers.log import LogCopy
-from suite.servers.supervisor_client import Supervisor
+from suite.servers.supervisor_client import SupervisorClient
 from tests.hosts import ssh_servers
 from tests.servers.conftest import MakeLauncher, Said, StandinDaemon, arm, standins_running, wait_until
 from tests.servers.test_docker import container
@@ -111,7 +111,7 @@ def test_a_log_that_breaks_its_reader_leaves_nobody_waiting(monkeypatch: pytest.
     host = LocalHost()
     said: list[bytes] = [b'{"event": "log", "text": "x"}', b'{"event": "ready", "pid": 1}']
     monkeypatch.setattr(host, "start", lambda argv: Scripted(said, "ended with status 1"))
-    supervisor = Supervisor(host, _broken, print, lambda kind, text: None)
+    supervisor = SupervisorClient(host, _broken, print, lambda kind, text: None)
     begun = time.monotonic()
     with pytest.raises(SupervisorLost, match="ended with status 1"):
         supervisor.open([], {}, wait_s=600.0)

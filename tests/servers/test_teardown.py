@@ -118,14 +118,14 @@ def test_teardown_after_a_failing_test_and_after_a_failed_launch(launcher: MakeL
 
 
 def test_teardown_says_what_it_cannot_free(launcher: MakeLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    from suite.servers.supervisor_client import Supervisor
+    from suite.servers.supervisor_client import SupervisorClient
 
-    end = Supervisor.end
+    end = SupervisorClient.end
 
-    def still_taken(self: Supervisor, drain_s: float) -> dict[str, object]:
+    def still_taken(self: SupervisorClient, drain_s: float) -> dict[str, object]:
         return {**end(self, drain_s), "busy": ["port 1234"]}
 
-    monkeypatch.setattr(Supervisor, "end", still_taken)
+    monkeypatch.setattr(SupervisorClient, "end", still_taken)
     with launcher([]) as opened:
         server = opened.start(arm(opened))
         with pytest.raises(ServerError, match="port 1234 still taken"):

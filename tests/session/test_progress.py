@@ -13,7 +13,7 @@ from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.times import Expected, Times
 from suite.terminal import progress as module
-from suite.terminal.progress import Progress, bar, clock
+from suite.terminal.progress import RunProgress, bar, clock
 
 
 class Config:
@@ -50,7 +50,7 @@ def test_on_a_terminal_the_line_lives(pipe, monkeypatch):
     monkeypatch.setattr(module, "TICK_S", 0.02)
     monkeypatch.setattr(module, "STILL_S", 0.0)
     out, said = pipe
-    progress = Progress(Config(), out, terminal=True)
+    progress = RunProgress(Config(), out, terminal=True)
     progress.passing("launching mtp-on ... loading weights")
     time.sleep(0.3)
     told = said()
@@ -69,7 +69,7 @@ def test_on_a_terminal_the_line_lives(pipe, monkeypatch):
 def test_a_remark_is_no_wider_than_the_terminal(pipe, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     out, said = pipe
-    progress = Progress(Config(), out, terminal=True)
+    progress = RunProgress(Config(), out, terminal=True)
     progress.passing("word " * 40, "about 3 min left, and much more to say", 0.5)
     lines = said().split("\n")
     progress.done()
@@ -80,7 +80,7 @@ def test_a_remark_is_no_wider_than_the_terminal(pipe, monkeypatch):
 def test_how_far_and_how_long_still_stand_below_what_is_going_on(pipe, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     out, said = pipe
-    progress = Progress(Config(), out, terminal=True)
+    progress = RunProgress(Config(), out, terminal=True)
     progress.passing("mtp-on, launch 1: warming up", "launch 2 of 7, about 3 min left", 0.25)
     assert said() == f"mtp-on, launch 1: warming up\n{bar(0.25)} launch 2 of 7, about 3 min left"
     progress.passing("again", "about 2 min left", 0.5)
@@ -106,7 +106,7 @@ def test_a_line_that_pytest_has_begun_is_left_alone(pipe, monkeypatch):
     config.getplugin = lambda name: reporter
     out, said = pipe
     reporter = Reporter()
-    progress = Progress(config, out, terminal=True)
+    progress = RunProgress(config, out, terminal=True)
     progress.passing("warming up")
     assert said() == "\nwarming up"
     assert reporter.currentfspath is None, "pytest begins another line then"
@@ -118,7 +118,7 @@ def test_a_dumb_terminal_is_none(pipe, monkeypatch, dumb):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "dumb" if dumb else "xterm")
     out, said = pipe
-    progress = Progress(Config(), out)
+    progress = RunProgress(Config(), out)
     progress.passing("warming up")
     assert said() == ("" if dumb else "warming up")
     progress.done()
@@ -127,7 +127,7 @@ def test_a_dumb_terminal_is_none(pipe, monkeypatch, dumb):
 def test_elsewhere_a_line_now_and_then(pipe, monkeypatch):
     monkeypatch.setattr(module, "TICK_S", 0.01)
     out, said = pipe
-    progress = Progress(Config(), out, terminal=False)
+    progress = RunProgress(Config(), out, terminal=False)
     for number in range(50):
         progress.passing(f"round {number}")
     assert said() == ""
@@ -145,7 +145,7 @@ def test_quiet_is_quiet(pipe, monkeypatch):
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
     out, said = pipe
     for terminal in (True, False):
-        progress = Progress(Config(-1), out, terminal=terminal)
+        progress = RunProgress(Config(-1), out, terminal=terminal)
         progress.passing("anything")
         progress.say("anything else")
     assert said() == ""
@@ -153,7 +153,7 @@ def test_quiet_is_quiet(pipe, monkeypatch):
 
 def test_secrets_and_control_characters_do_not_pass(pipe):
     out, said = pipe
-    progress = Progress(Config(), out, terminal=True)
+    progress = RunProgress(Config(), out, terminal=True)
     progress.passing("\x1b[2J Authorization: Bearer abcdefghijklmnop")
     progress.done()
     told = said()

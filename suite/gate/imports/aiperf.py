@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.gate.imports.entries import Entry, number, picked, table
+from suite.gate.imports.entries import ImportedRound, number, picked, table
 
 SCHEMA = 1
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
@@ -37,11 +37,11 @@ def newer(data: Mapping[str, Any]) -> str | None:
     return None if version.split(".")[0] == str(SCHEMA) else version
 
 
-def read(data: Mapping[str, Any]) -> Entry:
+def read(data: Mapping[str, Any]) -> ImportedRound:
     """The file as one round."""
     values = {ours: _value(table(data.get(tag)), stat) for tag, (ours, stat) in MEASURED.items()}
     models, load = _configured(table(data.get("input_config")))
-    return Entry(
+    return ImportedRound(
         workload=f"aiperf[{load or 'profile'}]",
         values=values,
         identity={"source": "aiperf", "load": load, "model": models},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.gate.imports.entries import MS, Entry, number, picked, table
+from suite.gate.imports.entries import MS, ImportedRound, number, picked, table
 
 REQUIRED = ("output_throughput", "median_ttft_ms", "request_throughput")
 MEASURED = {
@@ -53,13 +53,13 @@ def matches(data: Mapping[str, Any]) -> bool:
     return all(name in data for name in REQUIRED)
 
 
-def read(data: Mapping[str, Any]) -> Entry:
+def read(data: Mapping[str, Any]) -> ImportedRound:
     """One line. Requests that did not complete make it invalid, where the line has details or counts to tell."""
     server = table(data.get("server_info"))
     asked = picked(data, {name: name for name in WORKLOAD})
     short = " ".join(f"{k}={asked[k]}" for k in WORKLOAD[:5] if k in asked)
     failed = [e for e in data.get("errors") or [] if e]
-    return Entry(
+    return ImportedRound(
         workload=f"bench_serving[{short}]",
         values={ours: number(data.get(theirs), factor) for theirs, (ours, factor) in MEASURED.items()},
         identity={"source": "sglang.bench_serving", **asked, **picked(server, INTENT)},

@@ -12,7 +12,7 @@ MS = 1e-3
 
 
 @dataclass(frozen=True)
-class Entry:
+class ImportedRound:
     """One measured round of a result file: metric values in SI units, and what is known beside them."""
 
     workload: str

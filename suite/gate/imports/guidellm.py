@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from suite.gate.imports.entries import MS, Entry, number, picked, table
+from suite.gate.imports.entries import MS, ImportedRound, number, picked, table
 
 VERSIONS = (2,)
 MEASURED = {
@@ -36,7 +36,7 @@ def newer(data: Mapping[str, Any]) -> str | None:
     return None if version in VERSIONS else str(version)
 
 
-def read(data: Mapping[str, Any]) -> list[Entry]:
+def read(data: Mapping[str, Any]) -> list[ImportedRound]:
     """One entry a benchmark of the report; its strategy is the workload."""
     metadata = table(data.get("metadata"))
     return [
@@ -44,14 +44,14 @@ def read(data: Mapping[str, Any]) -> list[Entry]:
     ]
 
 
-def _entry(one: Mapping[str, Any], subject: Any) -> Entry:
+def _entry(one: Mapping[str, Any], subject: Any) -> ImportedRound:
     metrics, strategy = table(one.get("metrics")), table(table(one.get("config")).get("strategy"))
     size = strategy.get("streams") or strategy.get("rate") or strategy.get("max_concurrency")
     load = f"{strategy.get('type_') or 'unknown'}" + (f" {size:g}" if number(size) is not None else "")
     started = number(one.get("start_time"))
     totals = table(metrics.get("request_totals"))
     errored = number(totals.get("errored"))
-    return Entry(
+    return ImportedRound(
         workload=f"guidellm[{load}]",
         values={
             ours: number(table(table(metrics.get(tag)).get("successful")).get(stat), factor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.gate.imports.entries import Entry, number, picked, table
+from suite.gate.imports.entries import ImportedRound, number, picked, table
 from suite.gate.rules import DEFAULT_RULES
 
 KNOWN = {rule.name for rule in DEFAULT_RULES}
@@ -19,7 +19,7 @@ def matches(data: Mapping[str, Any]) -> bool:
     return "benchmarks" in data and "machine_info" in data and "commit_info" in data
 
 
-def read(data: Mapping[str, Any]) -> list[Entry]:
+def read(data: Mapping[str, Any]) -> list[ImportedRound]:
     """One entry a benchmark; one that stored no rounds (`--benchmark-save` without data) has its mean as the only one."""
     machine, commit = table(data.get("machine_info")), table(data.get("commit_info"))
     identity = picked(machine, {"node": "node", "machine": "machine", "processor": "processor"})
@@ -30,10 +30,10 @@ def read(data: Mapping[str, Any]) -> list[Entry]:
     ]
 
 
-def _entry(one: Mapping[str, Any], identity: Any, subject: Any, data: Mapping[str, Any]) -> Entry:
+def _entry(one: Mapping[str, Any], identity: Any, subject: Any, data: Mapping[str, Any]) -> ImportedRound:
     stats, extra = table(one.get("stats")), table(one.get("extra_info"))
     rounds = stats.get("data") or [stats.get("mean")]
-    return Entry(
+    return ImportedRound(
         workload=str(one.get("name") or one.get("fullname")),
         values={name: number(extra[name]) for name in sorted(KNOWN & set(extra))},
         identity=identity,

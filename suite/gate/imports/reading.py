@@ -11,7 +11,7 @@ from typing import Any
 from suite.foreign import NotJSON, json_of, read_file
 from suite.gate.errors import CorruptFile, ForeignFile, FutureVersion, MissingFile
 from suite.gate.imports import aiperf, bench_serving, guidellm, pytest_benchmark
-from suite.gate.imports.entries import Entry
+from suite.gate.imports.entries import ImportedRound
 from suite.gate.records import Invalid, Launch, Plan, Series, Session
 
 FORMATS = ("sglang.bench_serving", "pytest-benchmark", "AIPerf", "GuideLLM")
@@ -48,7 +48,7 @@ def read_results(paths: Sequence[Path], *, target: str, arm: str, run_id: str | 
     return Imported(session, [f"{path}: {name}, {len(entries)} entries" for path, name, entries in files])
 
 
-def _series(workload: str, arm: str, files: Sequence[Sequence[Entry]]) -> Series:
+def _series(workload: str, arm: str, files: Sequence[Sequence[ImportedRound]]) -> Series:
     of_file = [[e for e in entries if e.workload == workload] for entries in files]
     first = next(e for entries in of_file for e in entries)
     return Series(
@@ -56,7 +56,7 @@ def _series(workload: str, arm: str, files: Sequence[Sequence[Entry]]) -> Series
     )
 
 
-def _launch(entries: Sequence[Entry]) -> Launch:
+def _launch(entries: Sequence[ImportedRound]) -> Launch:
     names = {name for e in entries for name in (*e.values, *e.rounds)}
     rounds: dict[str, list[float | None]] = {}
     for name in sorted(names):
@@ -67,7 +67,7 @@ def _launch(entries: Sequence[Entry]) -> Launch:
     return Launch(rounds, invalid=invalid)
 
 
-def _entries(path: Path) -> tuple[str, list[Entry]]:
+def _entries(path: Path) -> tuple[str, list[ImportedRound]]:
     documents = _documents(path)
     first = documents[0]
     if bench_serving.matches(first):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from suite.servers.runtimes.base import Asked, Plan, Way
+from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, Way
 from suite.servers.runtimes.docker import DockerWay
 from suite.servers.runtimes.process import ProcessWay
 from suite.servers.runtimes.runtime import Runtime, runtime_of
 from suite.servers.runtimes.systemd import SystemdWay
 
-__all__ = ["Asked", "DockerWay", "Plan", "ProcessWay", "Runtime", "SystemdWay", "Way", "runtime_of"]
+__all__ = [
+    "DockerWay",
+    "LaunchPlan",
+    "LaunchRequest",
+    "ProcessWay",
+    "Runtime",
+    "SystemdWay",
+    "Way",
+    "runtime_of",
+]

@@ -11,7 +11,7 @@ from suite.sglang.flags import Flags
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LaunchRequest:
     """What one launch shall be: ``flags`` with host and port in them, ``env`` on top of the host's own."""
 
     flags: Flags
@@ -22,7 +22,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LaunchPlan:
     """The commands of one launch, as ``on_host/job.py`` runs them.
 
     ``stages`` follow one another, the last is watched. ``end`` and ``kill`` are empty when the server is
@@ -63,7 +63,7 @@ class Way(Protocol):
     base: Flags
     """Flags that are there before the target's and the arm's: those of a unit."""
 
-    def plan(self, asked: Asked) -> Plan:
+    def plan(self, asked: LaunchRequest) -> LaunchPlan:
         """The commands of one launch."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from suite.config import DockerLaunch, Target
-from suite.servers.runtimes.base import Asked, Plan, secrets_apart
+from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, secrets_apart
 from suite.sglang.flags import Flags
 
 LABEL = "sglang-perf-gate"
@@ -26,11 +26,11 @@ class DockerWay:
         self._launch = launch
         self._target = target
 
-    def plan(self, asked: Asked) -> Plan:
+    def plan(self, asked: LaunchRequest) -> LaunchPlan:
         engine, name = self._launch.engine, f"{LABEL}-{asked.token}"
         plain, secret = secrets_apart(asked.env, asked.flags)
         run = [*self._run(asked, name, plain, secret), self._launch.image, *self._launch.words]
-        return Plan(
+        return LaunchPlan(
             stages=[[*run, *asked.flags.argv()], [engine, "logs", "--follow", name]],
             shown=[*run, *asked.flags.shown()],
             env=secret,
@@ -39,7 +39,9 @@ class DockerWay:
             kill=[[engine, "rm", "--force", "--volumes", name]],
         )
 
-    def _run(self, asked: Asked, name: str, plain: Mapping[str, str], secret: Mapping[str, str]) -> list[str]:
+    def _run(
+        self, asked: LaunchRequest, name: str, plain: Mapping[str, str], secret: Mapping[str, str]
+    ) -> list[str]:
         # --init: SGLang ends itself by SIGKILL when a child dies, and a container's first process cannot
         words = [self._launch.engine, "run", "--detach", "--init", "--name", name]
         labels = {"launch": asked.token, "target": asked.target, "arm": asked.arm}

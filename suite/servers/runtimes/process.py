@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.config import ProcessLaunch
-from suite.servers.runtimes.base import Asked, Plan
+from suite.servers.runtimes.base import LaunchPlan, LaunchRequest
 from suite.sglang.flags import Flags
 
 
@@ -22,8 +22,8 @@ class ProcessWay:
         if local:
             self._cwd = str(suite_directory / (self._cwd or "."))
 
-    def plan(self, asked: Asked) -> Plan:
-        return Plan(
+    def plan(self, asked: LaunchRequest) -> LaunchPlan:
+        return LaunchPlan(
             stages=[[*self._words, *asked.flags.argv()]],
             shown=[*self._words, *asked.flags.shown()],
             env=asked.env,

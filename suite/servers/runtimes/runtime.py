@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from suite import config
 from suite.hosts import Host
-from suite.servers.runtimes.base import Asked
+from suite.servers.runtimes.base import LaunchRequest
 from suite.servers.runtimes.systemd import SystemdWay
 from suite.sglang import command
 from suite.sglang.flags import Flags
@@ -97,7 +97,7 @@ def _python_of(launch: config.ProcessLaunch) -> tuple[str, ...] | None:
 
 def _of_unit(way: SystemdWay, target: config.Target, host: Host) -> Runtime:
     """The interpreter and the variables of a unit, read off the command that would run a copy of it."""
-    plan = way.plan(Asked(Flags(), {}, "doctor", target.name, ""))
+    plan = way.plan(LaunchRequest(Flags(), {}, "doctor", target.name, ""))
     words = plan.stages[-1]
     given = [word.removeprefix("--setenv=").partition("=") for word in words if word.startswith("--setenv=")]
     variables = {name: value for name, equals, value in given if equals} | dict(plan.env)

@@ -10,7 +10,7 @@ from suite.config import SystemdLaunch, Target
 from suite.hosts import Host, NoSuchFile
 from suite.servers import unit_file
 from suite.servers.errors import UnitUnusable
-from suite.servers.runtimes.base import Asked, Plan, secrets_apart
+from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, secrets_apart
 from suite.sglang.command import Command, NotUnderstood, find
 from suite.sglang.flags import Flags
 
@@ -149,7 +149,7 @@ class SystemdWay:
     def _ask(self, argv: list[str]) -> str:
         return self._host.run(argv).check().stdout.strip()
 
-    def plan(self, asked: Asked) -> Plan:
+    def plan(self, asked: LaunchRequest) -> LaunchPlan:
         unit = f"{NAME}-{asked.token}.service"
         # all variables are given anew: an EnvironmentFile of the copy would win over the arm's
         plain, secret = secrets_apart({**self.variables, **asked.env}, asked.flags)
@@ -158,7 +158,7 @@ class SystemdWay:
         begin += [f"--setenv={name}={value}" for name, value in plain.items()]
         begin += [f"--setenv={name}" for name in secret]  # taken from its own environment; systemd 250
         argv = [*self._program, *asked.flags.argv()]
-        return Plan(
+        return LaunchPlan(
             # the manager expands $ in the words of a command: $$ is a dollar
             stages=[[*begin, "--", *(word.replace("$", "$$") for word in argv)]],
             shown=[*begin, "--", *self._program, *asked.flags.shown()],

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from suite.foreign import NotJSON, json_of, one_line
 from suite.redact import Secret
 from suite.sglang import http
-from suite.sglang.errors import Gateway, NotSGLang, ServerError, ServerTLSError
+from suite.sglang.errors import Gateway, ServerProbeError, ServerTLSError, UnreadableServer
 
 WORKER_LISTS = ("/workers", "/list_workers")
 """Where routers of SGLang list their workers; a server has neither path."""
@@ -83,13 +83,13 @@ def _addresses(listed: Mapping[str, Any]) -> list[str] | None:
     return [key for key in listed if "://" in key] or None
 
 
-def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.0) -> ServerError:
+def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.0) -> ServerProbeError:
     """The error for an address where nothing tells of itself, as /server_info would."""
     shown = http.without_credentials(base)
     if (gateway := gateway_at(base, api_key, timeout_s)) is not None:
         return gateway
     if is_server(_json(f"{base}/v1/server_info", api_key, timeout_s)):
-        return NotSGLang(
+        return UnreadableServer(
             f"{shown}: an SGLang server answers below {shown}/v1, as behind a proxy with that prefix; "
             "/v1 is taken for the OpenAI API's own: give the server's own address, or have the proxy name it otherwise"
         )
@@ -100,7 +100,7 @@ def nobody_known(base: str, api_key: Secret | str | None, timeout_s: float = 10.
             f"nor /get_server_info: another server, or a gateway or proxy that passes on nothing but /v1 and cannot "
             f"tell what runs behind it; {DIRECTLY}"
         )
-    return NotSGLang(
+    return UnreadableServer(
         f"{shown}: neither /server_info nor /get_server_info is there: not an SGLang server, or not its root; "
         "check address and port (the root is what stands before /v1)"
     )
@@ -139,5 +139,5 @@ def _json(url: str, api_key: Secret | str | None, timeout_s: float) -> Any:
     try:
         answer = http.ask(url, api_key=api_key, timeout_s=timeout_s)
         return json_of(answer.text) if answer.status == 200 else None
-    except (ServerError, NotJSON):
+    except (ServerProbeError, NotJSON):
         return None

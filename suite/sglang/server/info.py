@@ -12,7 +12,13 @@ from suite import redact
 from suite.foreign import one_line
 from suite.redact import Secret
 from suite.sglang import http
-from suite.sglang.errors import NotSGLang, ServerError, ServerKeyRefused, ServerNotReady, ServerUnreachable
+from suite.sglang.errors import (
+    ServerKeyRefused,
+    ServerNotReady,
+    ServerProbeError,
+    ServerUnreachable,
+    UnreadableServer,
+)
 from suite.sglang.server import identify, settings
 
 _NOT_SETTINGS = frozenset(
@@ -150,7 +156,7 @@ def read(base_url: str, api_key: Secret | str | None = None, timeout_s: float = 
     """Ask the server at ``base_url`` (with or without ``/v1``) what it is.
 
     Raises:
-        ServerError: see :mod:`suite.sglang.errors`; the text says what answers there and what to do.
+        ServerProbeError: see :mod:`suite.sglang.errors`; the text says what answers there and what to do.
     """
     base = root(base_url)
     for path in ("/server_info", "/get_server_info"):
@@ -166,8 +172,8 @@ def _text(base: str, path: str, api_key: Secret | str | None, timeout_s: float) 
         return http.get(base + path, api_key=api_key, timeout_s=timeout_s)
     except (ServerKeyRefused, ServerNotReady):
         raise
-    except ServerError as error:
-        found: ServerError | None = identify.wrong_scheme(base)
+    except ServerProbeError as error:
+        found: ServerProbeError | None = identify.wrong_scheme(base)
         if found is None and not isinstance(
             error, ServerUnreachable
         ):  # of one that is silent nothing else is asked
@@ -184,15 +190,15 @@ def parse(text: str, url: str, secrets: tuple[str, ...] = ()) -> ServerInfo:
     """Read the body of /server_info; ``secrets`` are masked wherever they occur.
 
     Raises:
-        NotSGLang: not JSON (a proxy's HTML page at 200, say), or without a version.
+        UnreadableServer: not JSON (a proxy's HTML page at 200, say), or without a version.
     """
     data = http.parsed(text, url)
     if (gateway := identify.gateway_of(data, url)) is not None:
         raise gateway
     if not isinstance(data, dict) or not isinstance(data.get("version"), str):
-        raise NotSGLang(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'version'")
+        raise UnreadableServer(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'version'")
     if not identify.is_server(data):
-        raise NotSGLang(
+        raise UnreadableServer(
             f"{url}: the answer is JSON with a version ({one_line(data['version'], 40)}), but not an SGLang server's: "
             "it names no model_path"
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.redact import Secret
 from suite.sglang import http
-from suite.sglang.errors import NotSGLang
+from suite.sglang.errors import UnreadableServer
 from suite.sglang.server.info import root
 
 PROMPT = "def fibonacci(n):\n    "
@@ -41,7 +41,7 @@ def ask(
     """Have a short piece of code continued greedily; ``None`` where there is no /generate.
 
     Raises:
-        ServerError: see :mod:`suite.sglang.errors`.
+        ServerProbeError: see :mod:`suite.sglang.errors`.
     """
     sampling = {"max_new_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
     body = json.dumps({"text": PROMPT, "sampling_params": sampling}).encode()
@@ -59,11 +59,13 @@ def parse(answer: Any, url: str = "/generate") -> NativeAnswer:
     """Read an answer.
 
     Raises:
-        NotSGLang: it has no ``meta_info``.
+        UnreadableServer: it has no ``meta_info``.
     """
     meta = answer.get("meta_info") if isinstance(answer, dict) else None
     if not isinstance(meta, dict):
-        raise NotSGLang(f"{url}: the answer is JSON, but not an SGLang server's: it has no 'meta_info'")
+        raise UnreadableServer(
+            f"{url}: the answer is JSON, but not an SGLang server's: it has no 'meta_info'"
+        )
     correct = (_count(meta, name) for name in CORRECT)
     return NativeAnswer(
         tokens=_count(meta, "completion_tokens") or 0,

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from suite.redact import Secret
 from suite.sglang import http, names
-from suite.sglang.errors import MetricsDisabled, NotSGLang
+from suite.sglang.errors import MetricsDisabled, UnreadableServer
 from suite.sglang.server.info import root
 
 Labels = tuple[tuple[str, str], ...]
@@ -67,7 +67,7 @@ def counters(
 
     Raises:
         MetricsDisabled: there is no /metrics.
-        ServerError: see :mod:`suite.sglang.errors`.
+        ServerProbeError: see :mod:`suite.sglang.errors`.
     """
     url = root(base_url) + "/metrics"
     text = http.get(url, api_key=api_key, timeout_s=timeout_s)
@@ -84,10 +84,10 @@ def parse(text: str, version: str | None = None, url: str = "/metrics") -> Count
     """Read Prometheus text.
 
     Raises:
-        NotSGLang: a page of HTML, or nothing that can be read.
+        UnreadableServer: a page of HTML, or nothing that can be read.
     """
     if text.lstrip()[:1] in ("<", "{"):
-        raise NotSGLang(f"{url}: the answer is no Prometheus text; it begins: {text[:80]!r}")
+        raise UnreadableServer(f"{url}: the answer is no Prometheus text; it begins: {text[:80]!r}")
     series = _series(text)
     found: dict[str, float | None] = {}
     missing: list[str] = []
