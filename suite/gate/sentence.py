@@ -11,6 +11,8 @@ from suite.gate.status import BROKEN, INFRASTRUCTURE, MEASURING, UNDECIDED, noth
 from suite.gate.verdicts import Cause, Judgement, Verdict
 
 SHOWN_CAUSES, SHOWN_TEXT = 2, 160
+SETTLES = " would settle it"
+"""How advice ends that says what an undecided figure needs."""
 UNSETTLED = {"invalid": "not to be trusted", "unmeasured": "not measured", "undecided": "undecided"}
 """Kinds of cause that leave a figure without a verdict, in words."""
 PROVEN = ("promise", "launch", "machine", "acceptance", "steps", "prefill", "figure")
@@ -144,7 +146,11 @@ def _with_effects(cause: Cause) -> str:
 
 def _texts(causes: Sequence[Cause]) -> str:
     more = len(causes) - SHOWN_CAUSES
-    return "; ".join(_cut(c.text) for c in causes[:SHOWN_CAUSES]) + (f"; and {more} more" if more > 0 else "")
+    shown = [_cut(c.text) for c in causes[:SHOWN_CAUSES]]
+    if len(shown) == 2 and not more > 0 and all(text.endswith(SETTLES) for text in shown):
+        first, second = (text.removesuffix(SETTLES) for text in shown)
+        return f"{first}{SETTLES.removesuffix(' it')} some of them, {second} the others"
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
 def _cut(text: str) -> str:

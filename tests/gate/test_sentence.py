@@ -21,7 +21,8 @@ from suite.gate import (
 )
 from suite.gate.conclude import conclude
 from suite.gate.recordable import recordable, refused
-from suite.gate.verdicts import Estimate, Verdict, Word
+from suite.gate.sentence import _texts
+from suite.gate.verdicts import Cause, Estimate, Verdict, Word
 from suite.metrics import METRICS
 from tests.gate.sessions import QUESTION, recorded, session
 
@@ -462,3 +463,12 @@ def test_long_evidence_is_cut_in_the_sentence_and_whole_with_the_figure() -> Non
     assert len(said.sentence) < 240
     assert said.sentence.startswith("CANNOT TELL: 1 of 1 figure not to be trusted; buffering (many words")
     assert said.verdicts[verdict.key].reason == reason
+
+
+def test_two_cures_are_told_as_one_clause() -> None:
+    said = ["an interleaved run of both builds would settle it", "6 rounds in place of 3 would settle it"]
+    told = _texts([Cause("undecided", text) for text in said])
+    assert (
+        told
+        == "an interleaved run of both builds would settle some of them, 6 rounds in place of 3 the others"
+    )
