@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.gate import Launch, Plan, Series, Session
-from suite.questions.crossover import crossover, speedups
+from suite.gate.crossover import crossover, speedups
 
 # DOMAIN: output tokens/s of Qwen3.5-397B-A17B-NVFP4 on four cards at 1, 2, 4, 8, 16 clients
 OFF = {1: 108, 2: 189, 4: 346, 8: 554, 16: 799}

@@ -1,0 +1,180 @@
+"""A headless Chromium, where there is one: looks at a report as a person would, clicks, and takes screenshots of it.
+
+Speaks the DevTools protocol over a socket of this machine; the browser opens local files only, and reaches no network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--remote-debugging-port=0",
+)
+START_S, ANSWER_S = 60.0, 60.0
+
+
+class BrowserFailed(Exception):
+    """Chromium did not start, or did not do as it was told; the text says what."""
+
+
+def installed() -> str | None:
+    """Where Chromium is; None where it is not installed."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def opened(executable: str) -> Iterator[Browser]:
+    """A browser with a profile of its own, ended with the block.
+
+    Raises:
+        BrowserFailed: it did not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile:
+        process = subprocess.Popen(
+            [executable, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            with asyncio.Runner() as runner:
+                browser = Browser(runner, _port(process, Path(profile)))
+                try:
+                    yield browser
+                finally:
+                    browser.close()
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _port(process: subprocess.Popen[bytes], profile: Path) -> int:
+    """The port that it chose, which it writes into its profile."""
+    told, deadline = profile / "DevToolsActivePort", time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise BrowserFailed(f"Chromium ended with {process.returncode} before it was ready")
+        if told.exists() and (line := told.read_text().partition("\n")[0]).isdigit():
+            return int(line)
+        time.sleep(0.05)
+    raise BrowserFailed(f"Chromium was not ready after {START_S:.0f} s")
+
+
+class Browser:
+    """One page. ``requested`` are the addresses that it asked for, those of the report's own data left out."""
+
+    def __init__(self, runner: asyncio.Runner, port: int) -> None:
+        self._runner = runner
+        self._count = 0
+        self._loaded = False
+        self.requested: list[str] = []
+        runner.run(self._connect(port))
+
+    async def _connect(self, port: int) -> None:
+        self._session = aiohttp.ClientSession(trust_env=False)
+        async with self._session.get(f"http://127.0.0.1:{port}/json/list") as answer:
+            pages = [page for page in await answer.json(content_type=None) if page["type"] == "page"]
+        self._socket = await self._session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0)
+        for domain in ("Page", "Runtime", "Network"):
+            await self._tell(f"{domain}.enable")
+
+    def close(self) -> None:
+        """Let go of the page."""
+        self._runner.run(self._session.close())
+
+    def tell(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A command of the DevTools protocol; its answer.
+
+        Raises:
+            BrowserFailed: it was refused, or not answered in time.
+        """
+        return self._runner.run(self._tell(method, **parameters))
+
+    async def _tell(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._count += 1
+        await self._socket.send_json({"id": self._count, "method": method, "params": parameters})
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                message = await self._socket.receive_json()
+                if message.get("id") == self._count:
+                    break
+                self._note(message)
+        if "error" in message:
+            raise BrowserFailed(f"{method}: {message['error']}")
+        result: dict[str, Any] = message["result"]
+        return result
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if event.get("method") == "Network.requestWillBeSent":
+            address = event["params"]["request"]["url"]
+            if not address.startswith(("data:", "blob:", "about:")):
+                self.requested.append(address)
+
+    def size(self, width: int, height: int) -> None:
+        """Of the window, in pixels."""
+        self.tell(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+
+    def dark(self, on: bool) -> None:
+        """Whether the person prefers dark pages."""
+        features = [{"name": "prefers-color-scheme", "value": "dark" if on else "light"}]
+        self.tell("Emulation.setEmulatedMedia", features=features)
+
+    def open(self, page: Path, fragment: str = "") -> None:
+        """Open a local file anew."""
+        self.tell("Page.navigate", url="about:blank")
+        self.tell("Page.navigate", url=page.resolve().as_uri() + fragment)
+
+    def ask(self, script: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        answer = self.tell("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise BrowserFailed(f"{script}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def wait(self, script: str, seconds: float = 60.0) -> Any:
+        """The value of an expression as soon as it is one that counts as true.
+
+        Raises:
+            BrowserFailed: it did not become true in time.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            value = self.ask(script)
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise BrowserFailed(f"not true after {seconds:.0f} s: {script}")
+            time.sleep(0.1)
+
+    def screenshot(self, path: Path, whole: bool = False) -> None:
+        """A PNG of what is to be seen, or of the whole page."""
+        answer = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(answer["data"]))

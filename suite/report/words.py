@@ -1,0 +1,46 @@
+"""Names of questions, arms and figures in plain words: `decode_throughput[c4]` is decode throughput, 4 clients."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from suite.terminal.figures import times
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its sizes taken apart; a size that it does not have is None."""
+
+    name: str
+    clients: int | None = None
+    context: int | None = None
+    temperature: float | None = None
+    others: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        sizes = [
+            times(self.clients, "client", "clients") if self.clients is not None else "",
+            f"{self.context:,} tokens of context" if self.context is not None else "",
+            *self.others,
+            f"temperature {self.temperature:g}" if self.temperature is not None else "",
+        ]
+        return ", ".join([self.name.replace("_", " ").replace("mtp", "MTP"), *filter(None, sizes)])
+
+
+def asked(question: str) -> Asked:
+    """Take a question apart, as `suite.session.collection` puts it together."""
+    match = re.fullmatch(r"([^\[]*)\[(.*)\]", question, re.DOTALL)
+    if match is None:
+        return Asked(question)
+    clients, context, temperature, others = None, None, None, []
+    for part in match[2].split("-"):
+        if re.fullmatch(r"c\d{1,9}", part):
+            clients = int(part[1:])
+        elif re.fullmatch(r"\d{1,9}", part):
+            context = int(part)
+        elif re.fullmatch(r"t\d{1,3}(\.\d{1,6})?", part):
+            temperature = float(part[1:])
+        else:
+            others.append(part)
+    return Asked(match[1], clients, context, temperature, tuple(others))
