@@ -33,6 +33,7 @@ from suite.gate.recorded import told
 from suite.gate.records import Launch
 from suite.gate.values import launch_log
 from suite.report import two_builds
+from suite.report.history_page import Known, write
 from suite.session import stored_runs
 from suite.sglang import config_diff
 from suite.terminal import table
@@ -51,6 +52,7 @@ def add_parsers(subparsers: Subparsers) -> None:
     one = _command(subparsers, "history", run_history, "steps and slow losses over all runs of a target")
     one.add_argument("--history", type=Path, default=Path("results/history"), metavar="DIR")
     one.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="runs to add first")
+    one.add_argument("--html", type=Path, metavar="FILE", help="write every run and figure as one page, too")
 
 
 def _add_baseline(subparsers: Subparsers) -> None:
@@ -296,24 +298,34 @@ def run_history(arguments: argparse.Namespace) -> int:
     latest = _append_runs(history, arguments.results, target)
     entries, rules = history.read(), rules_of(arguments.suite_config, target)
     print(f"{len(entries)} runs of {target} in {history.path}")
-    worse = False
-    if has_change_points():
-        for step in steps(entries, rules):
-            worse |= step.worse
-            print(
-                f"{'worse' if step.worse else 'better'}: {', '.join(step.key)} {percent(step.change)} "
-                f"({step.before:.5g} -> {step.after:.5g}) from run {step.run_id} of {step.started_at[:10]} on"
-            )
-    else:
+    found = steps(entries, rules) if has_change_points() else None
+    for step in found or ():
+        print(
+            f"{'worse' if step.worse else 'better'}: {', '.join(step.key)} {percent(step.change)} "
+            f"({step.before:.5g} -> {step.after:.5g}) from run {step.run_id} of {step.started_at[:10]} on"
+        )
+    if found is None:
         print("change points are not looked for: ruptures is not installed (pip install ruptures)")
     good, bad = _store(arguments, target).all()
-    for drift in cumulative_drifts(latest, good, rules) if latest else []:
-        worse = True
+    drifted = cumulative_drifts(latest, good, rules) if latest else []
+    for drift in drifted:
         print(
             f"cumulative drift: {', '.join(drift.key)} {percent(drift.change)} since the best promoted level "
             f"({drift.best:.5g} of {drift.best_date} -> {drift.now:.5g})"
         )
+    if arguments.html:
+        folders = {e.run_id: f for e in entries if (f := arguments.results / e.run_id).is_dir()}
+        _write_page(arguments.html, Known(target, entries, good, found, drifted, folders, rules))
+    worse = bool(drifted) or any(step.worse for step in found or ())
     return 1 if worse or _print_problems(bad) else 0
+
+
+def _write_page(path: Path, known: Known) -> None:
+    try:
+        write(path, known)
+    except ImportError as error:
+        raise GateError(str(error)) from None
+    print(f"page: {path}")
 
 
 def _append_runs(history: History, results: Path, target: str) -> Session | None:

@@ -32,12 +32,13 @@ unchanged rows: at most 3 % of them show a step beyond 2 %, with noise up to 3 %
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run in the history: the median over launches of each metric, by `question/arm/metric`."""
+    """One run in the history: the median over launches of each metric, by `question/arm/metric`; and of which build."""
 
     run_id: str
     started_at: str
     values: dict[str, float]
     sglang: str | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -123,16 +124,18 @@ def entry_of(session: Session) -> Entry:
     """The medians of a run."""
     values: dict[str, float] = {}
     version: str | None = None
+    commit: str | None = None
     for series in session.rounded().series:
         if untrusted(series) is not None:
             continue
         version = version or (str(series.subject["sglang"]) if series.subject.get("sglang") else None)
+        commit = commit or (str(series.subject["commit"]) if series.subject.get("commit") else None)
         for metric in series.metrics:
             logs = [x for launch in series.launches if not math.isnan(x := launch_log(launch, metric))]
             value = round_value(math.exp(float(np.median(logs)))) if logs else None
             if value is not None:
                 values["/".join((series.question, series.arm, metric))] = value
-    return Entry(session.run_id, session.started_at, dict(sorted(values.items())), version)
+    return Entry(session.run_id, session.started_at, dict(sorted(values.items())), version, commit)
 
 
 def steps(entries: Sequence[Entry], rules: Rules | None = None) -> list[Step]:
@@ -145,7 +148,7 @@ def steps(entries: Sequence[Entry], rules: Rules | None = None) -> list[Step]:
     is not installed.
     """
     found = []
-    for key, rule in _judged(entries, rules or Rules()):
+    for key, rule in judged(entries, rules or Rules()):
         name = "/".join(key)
         points = [(e, math.log(e.values[name])) for e in entries if e.values.get(name, 0) > 0]
         logs = np.array([y for _, y in points])
@@ -243,7 +246,8 @@ def _best(baseline: Baseline, metric: str, rule: MetricRule) -> tuple[float, str
     return min(levels) if rule.better == "lower" else max(levels)
 
 
-def _judged(entries: Sequence[Entry], rules: Rules) -> list[tuple[Key, MetricRule]]:
+def judged(entries: Sequence[Entry], rules: Rules) -> list[tuple[Key, MetricRule]]:
+    """The figures of a history that are gated, each with its rule."""
     names = sorted({name for e in entries for name in e.values})
     keys = [Key(*name.rsplit("/", 2)) for name in names]
     return [(k, r) for k in keys if (r := rules.of(k.metric, k.arm)) is not None and r.gated]

@@ -13,7 +13,7 @@ from suite.config import ConfigError
 from suite.gate import GateError
 from suite.plugin.parts import Parts
 from suite.plugin.pasted import Pasted, verdicts_as_keywords
-from suite.report import allure_files, junit
+from suite.report import junit
 from suite.report.clean import clean
 from suite.session import first_starts
 from suite.session.collection import arrange, is_scenario, parametrize, verdict_of, within_budget
@@ -129,5 +129,4 @@ class Collecting:
         series = item.stash[verdict_of]
         verdicts = self._parts.judge.verdicts(series)
         item.user_properties += junit.properties(verdicts)
-        allure_files.attach_verdicts(verdicts)
         self._parts.judge.decide(series)

@@ -12,7 +12,7 @@ from suite.gate.status import BROKEN, INFRASTRUCTURE
 from suite.hosts import HostError
 from suite.plugin.parts import Parts
 from suite.questions import crossover
-from suite.report import allure_files, ci_summary, junit
+from suite.report import allure_run, ci_summary, junit, pictures, told
 from suite.servers import ServerError
 from suite.session.entries import Closed
 from suite.session.run import Run
@@ -83,10 +83,9 @@ class Ending:
     def _write_allure(self, run: Run) -> None:
         directory = self._parts.config.getoption("allure_report_dir", default=None)
         if directory:
-            judgement = self._parts.judge.judgement()
-            allure_files.write_run(
-                Path(directory), run, judgement, {**run.main.build.subject({}), **run.environment.subject()}
-            )
+            allure_run.write(Path(directory), told.read(run.directory), self._parts.stored.way_back())
+            if not pictures.can_draw():
+                self._parts.stored.notes.append(f"the Allure results have no pictures: {pictures.MISSING}")
 
     def pytest_unconfigure(self) -> None:
         parts = self._parts

@@ -10,12 +10,14 @@ from _pytest.runner import runtestprotocol
 
 from suite.load import LoadError
 from suite.plugin.parts import Parts, lost_key, played_in, served_key
+from suite.questions.config_drift import ConfigDrift
 from suite.report import allure_files, failures, junit
 from suite.servers import ServerDied, SupervisorLost
 from suite.session.collection import kind_of, launch_id_of, question_of, verdict_of
 from suite.session.entries import Item
 from suite.session.outcomes import as_told, outcome_of
 from suite.session.playing import outcome_key
+from suite.session.running_arm import RunningArm
 from suite.sglang.errors import ProbeError
 
 
@@ -24,6 +26,9 @@ class Items:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._servers = allure_files.ServerPages()
+        self._changed: dict[int, list[str] | None] = {}
+        """By launch of the run, what differs from the arm's baseline."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -80,7 +85,7 @@ class Items:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if launch_id_of in item.stash or verdict_of in item.stash:
-            allure_files.label(item)
+            allure_files.label(item, self._parts.run.run_id)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -99,10 +104,16 @@ class Items:
         served = item.stash.get(served_key, None)
         if served is None:
             return
-        allure_files.attach_server(served)
+        self._servers.attach(served, self._changed_since_baseline(served))
         if (played := item.stash.get(played_in, None)) is not None:
             allure_files.attach_played(played)
             item.user_properties += junit.figures(played)
+
+    def _changed_since_baseline(self, served: RunningArm) -> list[str] | None:
+        if served.number not in self._changed:
+            drift = ConfigDrift(self._parts.stored.store, self._parts.facts)
+            self._changed[served.number] = drift.since(served)
+        return self._changed[served.number]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -139,7 +139,11 @@ class Browser:
     def size(self, width: int, height: int) -> None:
         """Of the window, in pixels."""
         self.tell(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def dark(self, on: bool) -> None:
@@ -167,7 +171,8 @@ class Browser:
         """
         deadline = time.monotonic() + seconds
         while True:
-            value = self.ask(script)
+            # what a page is being built of is not there at times
+            value = self.ask(f"(() => {{ try {{ return {script} }} catch (error) {{ return null }} }})()")
             if value:
                 return value
             if time.monotonic() > deadline:

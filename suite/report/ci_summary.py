@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from suite.foreign import one_line
-from suite.gate import Judgement, Key, Session, Verdict
+from suite.gate import Judgement, Key, Session, Verdict, Word
 from suite.report import two_builds
 from suite.report.summary import by_severity, changed_by_arms
 from suite.report.terminal import change_of, why_passes
@@ -169,34 +169,43 @@ def _changes(judgement: Judgement, session: Session) -> list[str]:
     """What changed since the baseline, once for all series that share it."""
     lines = [
         f"- {escaped(', '.join(arms))}: {escaped(change)}"
-        for change, arms in changed_by_arms(judgement, session).items()
+        for change, arms in changed_by_arms(judgement.changes, session).items()
     ]
     return [f"Changed since the {session.against}:\n\n" + "\n".join(lines)] if lines else []
 
 
 def _next(session: Session, judgement: Judgement, known_good: str) -> list[str]:
-    """What to do now, as commands: promote, go back, take a loss on purpose, or ask again."""
-    suite = "python -m suite"
     words = {verdict.word for verdict in judgement.verdicts.values()}
+    lines = next_steps(session, judgement.status, words, known_good)
+    return ["### What to do", "\n".join(f"- {line}" for line in lines)]
+
+
+def next_steps(session: Session, status: int, words: Collection[Word], known_good: str) -> list[str]:
+    """What to do now, as commands in markdown: promote, go back, take a loss on purpose, or ask again.
+
+    Args:
+        words: that the run's verdicts have.
+    """
+    suite = "python -m suite"
     lines = []
-    if judgement.status == 0:
+    if status == 0:
         promote = f"{suite} baseline promote {session.run_id}"
         if session.reference is not None or "improvement" in words:
             lines.append(f"To make it the level that later runs are compared with: `{promote}`.")
         else:
             lines.append(f"Nothing to do. To add this run to the baselines: `{promote} --add`.")
-    if judgement.status == 1:
+    if status == 1:
         lines.append(_back(session, known_good))
         if "regression" in words and session.reference is None:
             taken = f"pytest -m perf --target {session.target} --record-baseline --accept-regression REASON"
             lines.append(f"If the loss is meant to stay: `{taken}` records it as the new level.")
-    if judgement.status == 8:
+    if status == 8:
         lines.append("Run it once more, with the same options. If it stays so, a person decides.")
-    if judgement.status == 9:
+    if status == 9:
         told = "The host, its driver, a key or a disk stood in the way; nothing was shown of the build."
         lines.append(f"{told} `{suite} doctor --target {session.target}` looks at what can be seen.")
     lines.append(f"The same verdict from the files alone: `{suite} judge {session.run_id}`.")
-    return ["### What to do", "\n".join(f"- {line}" for line in lines)]
+    return lines
 
 
 def _back(session: Session, known_good: str) -> str:

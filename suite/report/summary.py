@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from suite.foreign import one_line
 from suite.gate import Judgement, Key, Outcome, Session, Verdict
@@ -64,10 +64,10 @@ def of_two(judgement: Judgement, looks: Looks) -> list[str]:
     )
 
 
-def changed_by_arms(judgement: Judgement, session: Session) -> dict[str, list[str]]:
+def changed_by_arms(changes: Mapping[tuple[str, str], str], session: Session) -> dict[str, list[str]]:
     """What changed since the baseline, once for all series that share it, with their arms; ratios repeat what their arms say."""
     shared: dict[str, set[str]] = {}
-    for (question, arm), change in judgement.changes.items():
+    for (question, arm), change in changes.items():
         series = session.find(question, arm)
         if series is None or not series.derived_from:
             shared.setdefault(change, set()).add(arm)
@@ -95,7 +95,7 @@ def _cause(cause: Cause) -> str:
 
 
 def _changes(judgement: Judgement, session: Session) -> list[str]:
-    changes = changed_by_arms(judgement, session)
+    changes = changed_by_arms(judgement.changes, session)
     return [
         f"changed since the {session.against}, {', '.join(arms)}: {one_line(c)}"
         for c, arms in changes.items()

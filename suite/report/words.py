@@ -18,14 +18,19 @@ class Asked:
     temperature: float | None = None
     others: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """What is asked, without its sizes."""
+        return self.name.replace("_", " ").replace("mtp", "MTP")
+
     def __str__(self) -> str:
         sizes = [
             times(self.clients, "client", "clients") if self.clients is not None else "",
-            f"{self.context:,} tokens of context" if self.context is not None else "",
+            f"{self.context:,} tokens" if self.context is not None else "",
             *self.others,
             f"temperature {self.temperature:g}" if self.temperature is not None else "",
         ]
-        return ", ".join([self.name.replace("_", " ").replace("mtp", "MTP"), *filter(None, sizes)])
+        return ", ".join([self.title, *filter(None, sizes)])
 
 
 def asked(question: str) -> Asked:

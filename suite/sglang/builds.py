@@ -86,6 +86,24 @@ def read(text: str) -> BuildName:
     return BuildName(text, None, 0, None, commit[1] if commit else None)
 
 
+def compared(old: tuple[str | None, str | None], new: tuple[str | None, str | None]) -> str | None:
+    """The page on which GitHub lists the commits from one build to the next, each by name and commit; None if it cannot."""
+    before, after = _reference(*old), _reference(*new)
+    if before is None or after is None or before == after:
+        return None
+    return f"https://github.com/sgl-project/sglang/compare/{before}...{after}"
+
+
+def _reference(name: str | None, commit: str | None) -> str | None:
+    """What git knows a build by: its commit, else a release's tag."""
+    known = read(name) if name else None
+    if commit and re.fullmatch(r"[0-9a-f]{7,40}", commit):
+        return commit
+    if known is not None and known.commit:
+        return known.commit
+    return f"v{known.version}" if known is not None and known.kind == "release" else None
+
+
 def in_order(names: Iterable[str]) -> list[str]:
     """Oldest first. Versions by version, then dated names by date, then what names do not order, as it came."""
     builds = [read(name) for name in names]

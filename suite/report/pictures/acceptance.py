@@ -74,8 +74,8 @@ def _positions(axes: Axes, positions: Lines) -> None:
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.0f} %")
     axes.set_xlabel("position in the draft")
-    axes.set_title("share of verify steps in which the draft was right at this position")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_title("how often the draft is right, by position")
+    axes.legend(loc="lower left", ncols=3)
 
 
 def _lengths(axes: Axes, lengths: Sequence[Verdict]) -> None:

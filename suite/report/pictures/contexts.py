@@ -12,15 +12,15 @@ from suite.terminal.figures import number
 
 
 def by_context(verdicts: Sequence[Verdict]) -> Picture | None:
-    """TTFT of each arm; None where no prompt's length was told."""
+    """TTFT of each arm; None where fewer than two lengths were asked."""
     points: dict[str, list[tuple[int, float, float | None]]] = {}
     for verdict in verdicts:
         context = words.asked(verdict.question).context
         if verdict.metric == "ttft_s" and context is not None and verdict.value is not None:
             points.setdefault(verdict.arm, []).append((context, verdict.value, verdict.baseline_value))
-    if not points:
-        return None
     lengths = sorted({context for of_arm in points.values() for context, _, _ in of_arm})
+    if len(lengths) < 2:
+        return None
     factor, unit = scale_of([value for of_arm in points.values() for _, value, _ in of_arm], "s")
     with canvas(3.0) as (figure, axes):
         for (arm, of_arm), (name, mark, dashes) in zip(sorted(points.items()), LINES, strict=False):

@@ -41,7 +41,7 @@ def forest(verdicts: Sequence[Verdict], title: str = "All changes against the ba
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:+g} %" if x else "0")
         left = f"; {len(compared) - SHOWN} smaller ones are in the table" if len(compared) > SHOWN else ""
-        axes.set_xlabel(f"worse  <   change and 95 % interval, band: margin{left}   >  better")
+        axes.set_xlabel(f"← worse      change, 95 % interval; band: margin{left}      better →")
         counted = times(len(compared), "change", "changes")
         said = f"{counted} against the baseline; " + "; ".join(_in_words(v) for v in rows[:5])
         return finished(figure, "forest", title, said)
@@ -70,7 +70,8 @@ def _row(axes: Axes, y: float, verdict: Verdict, reach: float) -> None:
     axes.plot([max(-reach, min(reach, change))], [y - 0.12], mark, color=colour(name), markersize=7)
     weight = "bold" if grave else "normal"
     where = f"{words.asked(verdict.question)}, {verdict.arm}: {estimate.label}"
-    axes.text(-reach, y + 0.2, one_line(where, 70), va="bottom", fontsize=9, weight=weight)
+    behind = {"facecolor": colour("paper"), "edgecolor": "none", "pad": 0.8}
+    axes.text(-reach, y + 0.2, one_line(where, 70), va="bottom", fontsize=9, weight=weight, bbox=behind)
     told = f"{verdict.word}  {percent(estimate.change)}" if grave else percent(estimate.change)
     axes.text(reach, y + 0.2, told, va="bottom", ha="right", fontsize=9, weight=weight, color=colour(name))
 

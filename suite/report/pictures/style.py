@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from suite import redact
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -79,7 +81,7 @@ class Picture:
         data = base64.b64encode(self.svg.encode()).decode()
         return (
             f'<img alt="{html.escape(self.said, quote=True)}" src="data:image/svg+xml;base64,{data}" '
-            'style="width:100%;max-width:640px;height:auto;border-radius:6px">'
+            'width="640" style="max-width:100%;height:auto">'
         )
 
 
@@ -110,11 +112,12 @@ def canvas(height_in: float, rows: int = 1, columns: int = 1, **how: Any) -> Ite
         yield figure, figure.subplots(rows, columns, **how)
 
 
-def _style() -> dict[str, Any]:
+def _style() -> dict[Any, Any]:
     ink, soft, rule, paper = (colour(name) for name in ("ink", "soft", "rule", "paper"))
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "sglang-perf-gate",
+        "text.parse_math": False,  # a name may hold any character
         "font.family": "DejaVu Sans",
         "font.size": 10.0,
         "text.color": ink,
@@ -145,7 +148,7 @@ def finished(figure: Figure, name: str, title: str, said: str) -> Picture:
     """The figure as a picture: the same bytes for the same drawing, and both pages' colours in it."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(name, title, said, _for_both_pages(file.getvalue(), said))
+    return Picture(name, title, redact.cut(said), redact.cut(_for_both_pages(file.getvalue(), said)))
 
 
 def _for_both_pages(drawn: str, said: str) -> str:

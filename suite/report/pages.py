@@ -1,0 +1,164 @@
+"""The pages of a report in HTML: one for the run, one for each series that was judged. All that comes from outside is escaped.
+
+Written for Allure's frames: no script, no style sheet, colours that stand out on light pages and on dark ones.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+
+from suite.foreign import printable
+from suite.gate import Key, Verdict
+from suite.gate.attribution import is_unmeasured
+from suite.report import words
+from suite.report.ci_summary import next_steps
+from suite.report.pictures import Picture
+from suite.report.summary import changed_by_arms
+from suite.report.terminal import change_of
+from suite.report.told import ToldRun
+from suite.terminal.figures import number, times
+
+BADGES = {
+    "broken promise": "#b3261e",
+    "regression": "#b3261e",
+    "invalid": "#7b3a99",
+    "inconclusive": "#9a5b00",
+    "improvement": "#0b6e4f",
+    "pass": "#59636e",
+    "unjudged": "#59636e",
+}
+"""Behind white words."""
+
+CELL = "padding:3px 10px 3px 0;border-bottom:1px solid rgba(128,128,128,.35);vertical-align:top"
+SHOWN = 60
+"""Rows of a table; the rest is counted."""
+
+
+def of_run(run: ToldRun, drawn: Sequence[Picture], known_good: str) -> str:
+    """The first page: the sentence, the forest plot, what is behind it, what to do, every figure, and the other pictures."""
+    said = run.said
+    first, others = list(drawn[:1]), list(drawn[1:])
+    told = [v for v in run.verdicts if v.word not in ("pass", "unjudged")]
+    passed = [v for v in run.verdicts if v.word == "pass"]
+    unjudged = [v for v in run.verdicts if v.word == "unjudged"]
+    steps = next_steps(run.session, said.status, {v.word for v in said.verdicts}, known_good)
+    needs = [v.needs for v in told if v.needs and v.word in ("inconclusive", "invalid")]
+    return "".join(
+        [
+            f"<h2>{escaped(said.sentence)}</h2>",
+            _list("Behind it", (cause.text for cause in said.causes)),
+            _list("What to do", dict.fromkeys([*steps, *needs[:3]]), commands=True),
+            *map(_figure, first),
+            _table(told),
+            _fold(f"{times(len(passed), 'figure passes', 'figures pass')}", _table(passed)),
+            _fold(
+                f"{times(len(unjudged), 'figure', 'figures')} without a verdict: {_why(unjudged)}",
+                _table(unjudged),
+            ),
+            _list(f"Changed since the {run.session.against}", _changes(run)),
+            *map(_figure, others),
+            _list("What else happened", (event.text for event in run.session.events)),
+            _list("Notes", said.notes),
+        ]
+    )
+
+
+def of_series(run: ToldRun, key: Key, drawn: Sequence[Picture]) -> str:
+    """The page of one series: its verdicts with value, baseline, change and interval, why, what to do, and its pictures."""
+    verdicts = run.of(key.question, key.arm)
+    change = run.said.changes.get(f"{key.question}, {key.arm}", "")
+    function = words.asked(key.question).name
+    again = f"pytest -m perf --target {run.session.target} --budget {run.session.plan.budget} -k {function}"
+    return "".join(
+        [
+            *(f"<p>{_badge(v)} {escaped(v.headline)}<br>{escaped(v.reason)}</p>" for v in verdicts),
+            _list("What to do", dict.fromkeys(v.needs for v in verdicts if v.needs)),
+            _table(verdicts, places=False),
+            *map(_figure, drawn),
+            _list(f"Changed since the {run.session.against}", [change] if change else []),
+            f"<p>To ask this alone again: <code>{escaped(again)}</code></p>",
+        ]
+    )
+
+
+def title_of(run: ToldRun, key: Key) -> str:
+    """`decode throughput, 4 clients, mtp-on: regression, output tokens/s -6.1 % (-6.9..-5.2)`; the gravest of its verdicts."""
+    where = f"{words.asked(key.question)}, {key.arm}"
+    verdicts = run.of(key.question, key.arm)
+    if not verdicts:
+        return f"{where}: not judged"
+    worst = verdicts[0]
+    if worst.change is None:
+        return f"{where}: {worst.word}"
+    return f"{where}: {worst.word}, {worst.estimate.label} {change_of(worst.estimate)}"
+
+
+def escaped(text: str) -> str:
+    """Foreign text as HTML: no markup, no controls."""
+    return html.escape(printable(text), quote=True)
+
+
+def _why(verdicts: Sequence[Verdict]) -> str:
+    return escaped("; ".join(dict.fromkeys(v.reason for v in verdicts)))
+
+
+def _changes(run: ToldRun) -> list[str]:
+    """What differs in the subject, once for all series that share it."""
+    changes = {
+        (q, arm): text for where, text in run.said.changes.items() for q, _, arm in [where.rpartition(", ")]
+    }
+    return [f"{', '.join(arms)}: {change}" for change, arms in changed_by_arms(changes, run.session).items()]
+
+
+def _badge(verdict: Verdict) -> str:
+    style = (
+        f"background:{BADGES[verdict.word]};color:#fff;padding:1px 7px;border-radius:4px;white-space:nowrap"
+    )
+    return f"<span style='{style}'>{escaped(verdict.word)}</span>"
+
+
+def _table(verdicts: Sequence[Verdict], places: bool = True) -> str:
+    """A row for each verdict; ``places``: with the question and the arm."""
+    if not verdicts:
+        return ""
+    heads = ("", "figure", "value", "baseline", "change (95 % CI)", "margin")
+    rows = ["".join(f"<th align='left' style='{CELL}'>{head}</th>" for head in heads)]
+    for verdict in verdicts[:SHOWN]:
+        estimate = verdict.estimate
+        where = f"{words.asked(verdict.question)}, {verdict.arm}" if places else ""
+        cells = (
+            "not measured" if is_unmeasured(verdict) else _badge(verdict),
+            f"{escaped(where)}<br>{escaped(estimate.label)}" if where else escaped(estimate.label),
+            number(estimate.value, estimate.unit),
+            number(estimate.baseline_value, estimate.unit),
+            change_of(estimate),
+            f"{100 * verdict.margin:g} %",
+        )
+        rows.append("".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells))
+    left = len(verdicts) - SHOWN
+    more = f"<p>and {left} more</p>" if left > 0 else ""
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<div style='overflow-x:auto'><table style='border-collapse:collapse'>{body}</table></div>{more}"
+
+
+def _fold(summary: str, inner: str) -> str:
+    return f"<details><summary>{summary}</summary>{inner}</details>" if inner else ""
+
+
+def _list(head: str, lines: Iterable[str], commands: bool = False) -> str:
+    """A heading and a point for each line; ``commands``: what stands between backticks is one."""
+    shown = (escaped(line) for line in lines if line)
+    items = "".join(f"<li>{_with_commands(line) if commands else line}</li>" for line in shown)
+    return f"<h3>{head}</h3><ul>{items}</ul>" if items else ""
+
+
+def _with_commands(line: str) -> str:
+    """Markdown of the summary's own, already escaped as HTML, with its commands as code."""
+    plain = re.sub(r"\\([\\*_|\[\]#~])", r"\1", line)
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", plain)
+
+
+def _figure(picture: Picture) -> str:
+    return f"<h3>{escaped(picture.title)}</h3>{picture.img()}"

@@ -1,0 +1,75 @@
+"""Screenshots of a report: its first page, the run's verdict, and the gravest figure with its evidence; light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.report import browser
+from suite.report.browser import Browser, BrowserFailed
+
+WIDE, NARROW = (1280, 960), (400, 860)
+LEAVES = "[...document.querySelectorAll('[data-testid=tree-leaf]')]"
+SECTIONS = "[...document.querySelectorAll('[data-testid=tree-section-title]')]"
+
+
+def take(page: Path, folder: Path) -> Iterator[Path]:
+    """Take them, one by one.
+
+    Raises:
+        BrowserFailed: Chromium is not installed, or the page does not hold what a person would look for.
+    """
+    executable = browser.installed()
+    if executable is None:
+        raise BrowserFailed(f"screenshots need Chromium: none of {', '.join(browser.NAMES)} is installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    with browser.opened(executable) as seen:
+        for dark in (False, True):
+            seen.dark(dark)
+            for size, name in ((WIDE, "wide"), (NARROW, "narrow")):
+                seen.size(*size)
+                for step, go in (
+                    ("first-page", first_page),
+                    ("verdict", verdict_page),
+                    ("figure", figure_page),
+                ):
+                    go(seen, page)
+                    path = folder / f"{step}-{name}-{'dark' if dark else 'light'}.png"
+                    seen.screenshot(path)
+                    yield path
+
+
+def first_page(seen: Browser, page: Path) -> None:
+    """As it opens: the sentence as its title, build and machine, and the kinds of questions."""
+    seen.open(page)
+    seen.wait(f"{SECTIONS}.length")
+    seen.ask("localStorage.clear()")  # which sections were open before
+    seen.open(page)
+    seen.wait(f"{SECTIONS}.length")
+
+
+def verdict_page(seen: Browser, page: Path) -> None:
+    """The page of the run as a whole, with the forest plot on top."""
+    first_page(seen, page)
+    seen.ask(f"{SECTIONS}[0].click()")
+    seen.wait(f"{LEAVES}.length")
+    seen.ask(f"{LEAVES}[0].click()")
+    _described(seen)
+
+
+def figure_page(seen: Browser, page: Path) -> None:
+    """The page of the first judged figure that did not end well, or of the first there is."""
+    first_page(seen, page)
+    count = seen.ask(f"{SECTIONS}.length")
+    seen.ask(f"{SECTIONS}.forEach(section => section.click())")
+    seen.wait(f"{LEAVES}.length >= {count}")
+    words = "[': broken promise', ': regression', ': invalid', ': inconclusive', ': improvement', ': pass']"
+    find = f"{words}.map(word => {LEAVES}.find(leaf => leaf.textContent.includes(word))).find(leaf => leaf)"
+    seen.wait(f"(leaf => leaf && (leaf.click(), true))({find})")
+    _described(seen)
+
+
+def _described(seen: Browser) -> None:
+    """Wait until the page's own frame shows its pictures."""
+    inside = "document.querySelector('[data-testid=test-result-description-frame]').contentDocument"
+    seen.wait(f"{inside}.body.textContent.length && [...{inside}.images].every(image => image.complete)")
