@@ -32,6 +32,9 @@ def add_parser(subparsers: Subparsers) -> None:
     one.add_argument("--output", type=Path, default=Path("allure-report"), metavar="DIR")
     one.add_argument("--allure", metavar="COMMAND", help="Allure 3; default: .allure/, or allure on the PATH")
     one.add_argument(
+        "--install", action="store_true", help="put Allure into .allure/ by npm first, if it is not there"
+    )
+    one.add_argument(
         "--pictures", type=Path, metavar="DIR", help="write the run's pictures there as SVG, and no report"
     )
     one.add_argument(
@@ -49,6 +52,8 @@ def run_report(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    if arguments.install:
+        allure_html.install()
     allure = allure_html.find_allure(arguments.allure)
     run = _run(arguments)
     allure_run.write(arguments.allure_results, run, _known_good(arguments.results, run.session.target))

@@ -24,8 +24,9 @@ from suite.report.told import ToldRun
 
 ALLURE = "3.18.0"
 """The version that this was tried with."""
-HOW_TO_GET = f"npm install --prefix .allure allure@{ALLURE}"
-PLACE = Path(".allure/node_modules/.bin/allure")
+HOME = Path(".allure")
+PLACE = HOME / "node_modules" / ".bin" / "allure"
+GET = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(HOME), f"allure@{ALLURE}")
 RUNS_KEPT = 60
 LIMIT_S = 300
 PAGE, HISTORY = "index.html", "history.jsonl"
@@ -62,9 +63,26 @@ def find_allure(named: str | None) -> str:
         raise ReportError(
             f"there is no Allure at {named}"
             if named
-            else f"Allure 3 is not installed; it needs Node.js 20: {HOW_TO_GET}"
+            else "Allure 3 is not installed; it needs Node.js 20: python -m suite report --install"
         )
-    return found
+    return str(Path(found).absolute())
+
+
+def install() -> None:
+    """Put Allure into `.allure`, from npm's registry, where it is not there yet.
+
+    Raises:
+        ReportError: there is no npm, or it could not.
+    """
+    if shutil.which(PLACE) is not None:
+        return
+    npm = shutil.which(GET[0])
+    if npm is None:
+        raise ReportError("there is no npm: install Node.js 20 or later, which brings it")
+    HOME.mkdir(exist_ok=True)
+    done = subprocess.run([npm, *GET[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if done.returncode:
+        raise ReportError(f"{' '.join(GET)} ended with {done.returncode}: {lines(done.stderr.strip())}")
 
 
 def newest_run(results: Path) -> str:

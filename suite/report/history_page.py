@@ -14,6 +14,7 @@ from suite.foreign import printable
 from suite.gate import Baseline, GateError, Key, Rules, Word, load_verdicts
 from suite.gate.history import CumulativeDrift, Entry, Step, judged
 from suite.gate.runs import StoredVerdicts
+from suite.metrics import METRICS
 from suite.report import words
 from suite.report.pages import BADGES
 from suite.report.pictures.history import build_of, history
@@ -217,4 +218,5 @@ def _word(text: str, word: str) -> str:
 
 
 def _name(key: Key) -> str:
-    return f"{words.asked(key.question)}, {key.arm}, {key.metric}"
+    metric = METRICS.get(key.metric)
+    return f"{words.asked(key.question)}, {key.arm}, {metric.label if metric else key.metric}"

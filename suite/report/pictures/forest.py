@@ -56,10 +56,7 @@ def _reach(rows: Sequence[Verdict]) -> float:
 
 def _row(axes: Axes, y: float, verdict: Verdict, reach: float) -> None:
     estimate = verdict.estimate
-    change, low, high = estimate.change or 0.0, estimate.ci_low or 0.0, estimate.ci_high or 0.0
-    metric = METRICS.get(verdict.metric)
-    if metric is not None and metric.better == "lower":
-        change, low, high = -change, -high, -low
+    change, low, high = towards_better(verdict)
     name, mark = WORDS[verdict.word]
     grave = verdict.word not in ("pass", "unjudged")
     axes.barh(y - 0.12, 2 * verdict.margin, left=-verdict.margin, height=0.42, color=colour("band"))
@@ -74,6 +71,13 @@ def _row(axes: Axes, y: float, verdict: Verdict, reach: float) -> None:
     axes.text(-reach, y + 0.2, one_line(where, 70), va="bottom", fontsize=9, weight=weight, bbox=behind)
     told = f"{verdict.word}  {percent(estimate.change)}" if grave else percent(estimate.change)
     axes.text(reach, y + 0.2, told, va="bottom", ha="right", fontsize=9, weight=weight, color=colour(name))
+
+
+def towards_better(verdict: Verdict) -> tuple[float, float, float]:
+    """Change and interval with a gain above zero, whether more is better of the metric or less."""
+    estimate, metric = verdict.estimate, METRICS.get(verdict.metric)
+    change, low, high = estimate.change or 0.0, estimate.ci_low or 0.0, estimate.ci_high or 0.0
+    return (-change, -high, -low) if metric is not None and metric.better == "lower" else (change, low, high)
 
 
 def _in_words(verdict: Verdict) -> str:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from suite.foreign import one_line
 from suite.gate import Key, Word
 from suite.gate.history import Entry, Step
 from suite.metrics import METRICS
@@ -81,9 +82,11 @@ def _levels(axes: Axes, runs: Sequence[Entry], steps: Sequence[Step], factor: fl
         name = "bad" if step.worse else "good"
         axes.axvline(at - 0.5, color=colour(name), linestyle="--", linewidth=1.3)
         axes.annotate(
-            f" {percent(step.change)}",
+            percent(step.change),
             (at - 0.5, 1.0),
+            (5, 0),
             xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
             va="top",
             color=colour(name),
             fontsize=9,
@@ -113,7 +116,7 @@ def _builds(axes: Axes, runs: Sequence[Entry]) -> None:
     for place in begins[1:]:
         axes.axvline(place - 0.5, color=colour("rule"), linewidth=1.0)
     shown = begins if len(begins) <= NAMED_BUILDS else begins[:: -(-len(begins) // NAMED_BUILDS)]
-    axes.set_xticks(shown, [names[place][:18] for place in shown], ha="left", fontsize=8.5)
+    axes.set_xticks(shown, [one_line(names[place], 18) for place in shown], ha="left", fontsize=8.5)
     axes.set_xlabel(f"runs from {runs[0].started_at[:10]} to {runs[-1].started_at[:10]}, by SGLang build")
 
 

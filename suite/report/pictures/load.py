@@ -143,11 +143,13 @@ def _gains(axes: Axes, gains: Mapping[int, float]) -> None:
         at = found.estimate or found.measured
         axes.axvline(at, color=colour("bad"), linestyle=":")
         axes.annotate(
-            f" crossover at about {at:.0f} clients",
+            f"crossover at about {at:.0f} clients",
             (at, max(gains.values())),
+            (-5, 0),
+            textcoords="offset points",
             color=colour("bad"),
             fontsize=9,
-            va="top",
+            ha="right",
         )
     axes.margins(y=0.25)
     axes.set_ylabel("speed-up, x")

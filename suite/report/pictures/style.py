@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite import redact
+from suite.foreign import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +37,7 @@ COLOURS = {
     "fourth": ("#a3417f", "#f0a0cf"),
     "fifth": ("#7a6a00", "#e8d94a"),
     "bad": ("#c62f2e", "#ff7b72"),
-    "unsure": ("#a86a00", "#f2b84b"),
+    "unsure": ("#9c6200", "#f2b84b"),
     "invalid": ("#8b3fa8", "#d6a1ef"),
     "good": ("#08785a", "#3ccfa1"),
     "calm": ("#57616c", "#adb6c1"),
@@ -148,7 +149,8 @@ def finished(figure: Figure, name: str, title: str, said: str) -> Picture:
     """The figure as a picture: the same bytes for the same drawing, and both pages' colours in it."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(name, title, redact.cut(said), redact.cut(_for_both_pages(file.getvalue(), said)))
+    said = printable(redact.cut(said))
+    return Picture(name, title, said, redact.cut(_for_both_pages(printable(file.getvalue()), said)))
 
 
 def _for_both_pages(drawn: str, said: str) -> str:
