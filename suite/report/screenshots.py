@@ -46,26 +46,29 @@ def first_page(seen: Browser, page: Path) -> None:
     seen.ask("localStorage.clear()")  # which sections were open before
     seen.open(page)
     seen.wait(f"{SECTIONS}.length")
+    seen.ask("window.scrollTo(0, 0)")  # the page shows the list's first entry, and may hide its own head
 
 
 def verdict_page(seen: Browser, page: Path) -> None:
     """The page of the run as a whole, with the forest plot on top."""
     first_page(seen, page)
-    seen.ask(f"{SECTIONS}[0].click()")
-    seen.wait(f"{LEAVES}.length")
-    seen.ask(f"{LEAVES}[0].click()")
-    _described(seen)
+    _click(seen, "[': NO-GO', ': GO', ': CANNOT TELL', ': NOT ']")
 
 
 def figure_page(seen: Browser, page: Path) -> None:
     """The page of the first judged figure that did not end well, or of the first there is."""
     first_page(seen, page)
-    count = seen.ask(f"{SECTIONS}.length")
-    seen.ask(f"{SECTIONS}.forEach(section => section.click())")
-    seen.wait(f"{LEAVES}.length >= {count}")
-    words = "[': broken promise', ': regression', ': invalid', ': inconclusive', ': improvement', ': pass']"
-    find = f"{words}.map(word => {LEAVES}.find(leaf => leaf.textContent.includes(word))).find(leaf => leaf)"
-    seen.wait(f"(leaf => leaf && (leaf.click(), true))({find})")
+    _click(
+        seen, "[': broken promise', ': regression', ': invalid', ': inconclusive', ': improvement', ': pass']"
+    )
+
+
+def _click(seen: Browser, words: str) -> None:
+    """Open the first entry that has the first of these words; sections in which all is well are folded at first."""
+    found = f"{words}.map(word => {LEAVES}.find(leaf => leaf.textContent.includes(word))).find(leaf => leaf)"
+    if not seen.ask(f"!!{found}"):
+        seen.ask(f"{SECTIONS}.forEach(section => section.click())")
+    seen.wait(f"(leaf => leaf && (leaf.click(), true))({found})")
     _described(seen)
 
 
