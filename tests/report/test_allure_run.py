@@ -65,7 +65,10 @@ def test_the_sentence_is_the_name_of_the_first_suite_and_of_its_page(tmp_path: P
     assert run.said.sentence in page["name"]
     assert page["status"] == "failed"
     assert page["statusDetails"]["message"].startswith("Regression: NO-GO")
-    assert "The last build that passed: sglang 0.5.22" in page["descriptionHtml"]
+    assert (
+        "Back to the last build that passed, sglang 0.5.22: <code>python -m suite known-good"
+        in page["descriptionHtml"]
+    )
 
 
 def test_a_good_run_has_a_green_page(tmp_path: Path, undrawn: None) -> None:
