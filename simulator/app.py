@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simulator import chat_api, completions_api, info_api, logs, native_api, wire
+from simulator import chat_api, completions_api, info_api, logs, native_api, profiling, wire
 from simulator.delivery import EventStream, aborted_on_disconnect
 from simulator.request_fields import RequestError
 from simulator.service import Generation, Service
@@ -58,6 +58,8 @@ def build(service: Service) -> ASGIApp:
         Route("/v1/models", _info(service, info_api.models)),
         Route("/v1/loads", _info(service, info_api.loads)),
         Route("/flush_cache", _flush(service), methods=["GET", "POST"]),
+        Route("/start_profile", _start_profile(service), methods=["GET", "POST"]),
+        Route("/stop_profile", _stop_profile(service), methods=["GET", "POST"]),
         Route("/abort_request", _abort(service), methods=["POST"]),
     ]
     if service.resolved.settings["enable_metrics"]:
@@ -165,6 +167,29 @@ def _flush(service: Service) -> Endpoint:
         service.telemetry.flushed()
         logs.scheduler("Cache flushed successfully!")
         return Response(_FLUSHED)
+
+    return endpoint
+
+
+def _start_profile(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        fields = json.loads(await request.body() or b"{}")
+        try:
+            service.profiler.start(fields if isinstance(fields, dict) else {})
+        except profiling.NotProfiling as error:
+            return PlainTextResponse(str(error), 500)
+        return PlainTextResponse(profiling.STARTED)
+
+    return endpoint
+
+
+def _stop_profile(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        try:
+            service.profiler.stop()
+        except profiling.NotProfiling as error:
+            return PlainTextResponse(str(error), 500)
+        return PlainTextResponse(profiling.STOPPED)
 
     return endpoint
 

@@ -24,6 +24,19 @@ class Speculation:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """What a decode step is made of, in seconds: the target's pass, all drafts of the chain, and a GPU that waits."""
+
+    forward_s: float
+    drafts_s: float = 0.0
+    idle_s: float = 0.0
+
+    @property
+    def whole_s(self) -> float:
+        return self.forward_s + self.drafts_s + self.idle_s
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """The modelled GPU under one server: step times in seconds, without noise."""
 
@@ -41,22 +54,25 @@ class Hardware:
         Plain: one forward pass over `batch` tokens. Speculating: as many draft steps as the chain is deep, then
         one pass that verifies `draft_tokens` tokens a sequence, which is why speculation loses at large batches.
         """
-        profile, odd = self.profile, self.behaviour
-        attention_s = context_tokens * profile.context_per_token_s
-        if self.speculation is None:
-            seconds = profile.step_base_s + batch * profile.step_per_token_s + attention_s
-        else:
-            tokens = batch * self.speculation.draft_tokens
-            draft_s = profile.draft_base_s + batch * profile.draft_per_sequence_s
-            seconds = profile.step_base_s + tokens * profile.step_per_token_s + attention_s
-            seconds += self.speculation.steps * draft_s * odd.draft_cost
-        if not odd.cuda_graph:
-            seconds += profile.eager_step_s
+        odd = self.behaviour
+        seconds = self.shares(batch, context_tokens).whole_s
         slower, from_batch = odd.slow_batch
         if batch >= from_batch:
             seconds /= 1.0 - slower
         seconds /= (1.0 - odd.slow_decode) * self.kernels
         return seconds * self._warmup(steps_done) / self.pace(uptime_s)
+
+    def shares(self, batch: int, context_tokens: int) -> Shares:
+        """What such a step is made of, before anything slows all of it alike."""
+        profile, odd = self.profile, self.behaviour
+        tokens = batch * (1 if self.speculation is None else self.speculation.draft_tokens)
+        forward_s = profile.step_base_s + tokens * profile.step_per_token_s
+        forward_s += context_tokens * profile.context_per_token_s
+        drafts_s = 0.0
+        if self.speculation is not None:
+            draft_s = profile.draft_base_s + batch * profile.draft_per_sequence_s
+            drafts_s = self.speculation.steps * draft_s * odd.draft_cost
+        return Shares(forward_s, drafts_s, 0.0 if odd.cuda_graph else profile.eager_step_s)
 
     def prefill_s(
         self, new_tokens: int, context_tokens: int, steps_done: int = 10**9, uptime_s: float = 0.0

@@ -47,6 +47,8 @@ class Step:
     new_tokens: int = 0
     """Prompt tokens computed (prefill) or output tokens made (decode)."""
     cached_tokens: int = 0
+    context_tokens: int = 0
+    """That the sequences of a decode step held in sum."""
     drafts_proposed: int = 0
     drafts_correct: int = 0
 
@@ -198,6 +200,7 @@ class Scheduler:
         uptime_s = self.now_s - self._started_s
         seconds = self.hardware.decode_s(len(batch), context, self.decode_steps, uptime_s)
         step = Step("decode", self.now_s, self.now_s + self._noise.stretch(seconds), batch=len(batch))
+        step.context_tokens = context
         kept = self.hardware.left_after(uptime_s) * self._kept_under_load(len(batch), uptime_s)
         speculation = self.hardware.speculation
         for sequence in batch:

@@ -28,10 +28,11 @@ from simulator.hardware import Hardware
 from simulator.noise import Noise
 from simulator.prefix_cache import PrefixCache
 from simulator.profiles import Profile
+from simulator.profiling import Profiler
 from simulator.prompts import Prompt
 from simulator.request_fields import RequestError, Sampling
 from simulator.resolution import Resolved
-from simulator.scheduler import Output, Scheduler
+from simulator.scheduler import Output, Scheduler, Step
 from simulator.sequences import Drafts, Sequence
 from simulator.telemetry import Telemetry
 
@@ -80,10 +81,15 @@ class Service:
         cache = PrefixCache(enabled=not resolved.settings["disable_radix_cache"])
         self.scheduler = Scheduler(self.hardware, resolved.limits, noise, cache, self.started_s)
         self.telemetry = Telemetry(self.scheduler, resolved, odd)
-        self.engine = Engine(self.scheduler, self.telemetry.on_step)
+        self.profiler = Profiler(self.hardware)
+        self.engine = Engine(self.scheduler, self._on_step)
         self._random = Random(own.seed)
         self._requests = 0
         self._running: asyncio.Task[None] | None = None
+
+    def _on_step(self, step: Step) -> None:
+        self.telemetry.on_step(step)
+        self.profiler.on_step(step)
 
     def start(self) -> None:
         """Begin to step, and answer health checks with 200."""

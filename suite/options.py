@@ -92,6 +92,11 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --reference: if all of it passes, record the candidate as the new baseline",
     )
+    add(
+        "--why",
+        action="store_true",
+        help="with --reference: where steps got slower, profile each build once more and tell which part and which kernels",
+    )
     add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
     add(
         "--format",

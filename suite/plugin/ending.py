@@ -14,6 +14,7 @@ from suite.plugin.parts import Parts
 from suite.questions import crossover
 from suite.report import allure_run, ci_summary, junit, pictures, told
 from suite.servers import ServerError
+from suite.session import explaining
 from suite.session.entries import Closed
 from suite.session.run import Run
 
@@ -23,6 +24,8 @@ class Ending:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._why: dict[str, list[str]] = {}
+        """For each arm whose steps got slower, what its profiles say."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -45,6 +48,7 @@ class Ending:
                 tables = run.directory / "tables.json"
                 parts.stored.attempt("the tables", lambda: parts.memory.tables.save(tables))
             parts.stored.keep(run, parts.judge)
+            parts.stored.attempt("the profiles", lambda: self._explain(run))
             parts.stored.attempt("the summary", lambda: self._write_summary(run))
             parts.stored.attempt("the Allure report", lambda: self._write_allure(run))
             junit.of_run(parts.config, parts.judge.judgement())
@@ -75,10 +79,20 @@ class Ending:
     def _unwritten(self, run: Run) -> bool:
         return self._parts.stored.unwritten or run.unwritten is not None or run.disk.full is not None
 
+    def _explain(self, run: Run) -> None:
+        """Where steps got slower: which part of a step, and which kernels. What was measured is stored by now."""
+        parts = self._parts
+        if parts.config.getoption("--why") and run.unwritten is None:
+            self._why = explaining.explain(
+                run, parts.settings.target, parts.compared, parts.judge.judgement(), parts.progress.say
+            )
+            for arm, lines in self._why.items():
+                parts.stored.notes += [f"why, {arm}: {lines[0]}", *lines[1:]]
+
     def _write_summary(self, run: Run) -> None:
         parts = self._parts
         page = ci_summary.text(parts.judge.judged, parts.judge.judgement(), parts.stored.way_back())
-        ci_summary.write(run.directory, page)
+        ci_summary.write(run.directory, page + explaining.page(self._why, run.directory))
 
     def _write_allure(self, run: Run) -> None:
         directory = self._parts.config.getoption("allure_report_dir", default=None)

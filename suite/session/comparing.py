@@ -63,10 +63,10 @@ def asked(config: pytest.Config, suite: Suite, target: Target) -> Comparing | No
         BuildError: one of them is no build.
     """
     reference, candidate = config.getoption("--reference"), config.getoption("--candidate")
-    promote = config.getoption("--promote-on-pass")
     if reference is None and candidate is None:
-        if promote:
-            raise ConfigError("--promote-on-pass goes with --reference and --candidate")
+        for option in ("--promote-on-pass", "--why"):
+            if config.getoption(option):
+                raise ConfigError(f"{option} goes with --reference and --candidate")
         return None
     if reference is None or candidate is None:
         there, missing = (

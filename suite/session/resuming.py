@@ -38,6 +38,7 @@ OPTIONS = {
     "reference": "--reference",
     "candidate": "--candidate",
     "promote_on_pass": "--promote-on-pass",
+    "why": "--why",
 }
 """What decides about a run's plan, and so is kept with it: names in pytest's configuration, and as they are typed."""
 

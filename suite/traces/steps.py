@@ -85,24 +85,25 @@ def _marks(named: Iterable[Event]) -> tuple[list[_Span], Part]:
         if part is None:
             continue
         last = marks[-1] if marks else None
-        if last is not None and event.start_us < last.end:
-            if part == last.part or event.end_us > last.end:  # another stream's share of the same
-                marks[-1] = _Span(last.start, max(last.end, event.end_us), last.part)
-            continue
-        marks.append(_Span(event.start_us, event.end_us, part))
+        if last is None or event.start_us >= last.end:
+            marks.append(_Span(event.start_us, event.end_us, part))
+        elif part == last.part:  # another stream's share of the same
+            marks[-1] = _Span(last.start, max(last.end, event.end_us), part)
+        elif event.end_us > last.end:  # parts that touch, by clocks that round
+            marks.append(_Span(last.end, event.end_us, part))
     speculative = any(span.part == "verify" for span in marks)
     return marks, "verify" if speculative else "decode"
 
 
 def _starts(named: Sequence[Event], marks: Sequence[_Span], anchor: Part) -> list[float]:
     """When steps begin, up to the last one of the batch size that most have: others wait for clients to join or leave."""
-    begun = {span.start for span in marks if span.part == anchor}
-    names = {e.start_us: e.name for e in named if e.start_us in begun and _part_of(e.name) == anchor}
+    begun = [span.start for span in marks if span.part == anchor]
+    names = [e.name for e in named if _part_of(e.name) == anchor]
     if not names:
         return []
-    usual = Counter(names.values()).most_common(1)[0][0]
-    fitting = [at for at in sorted(names) if names[at] == usual]
-    return [at for at in sorted(names) if fitting[0] <= at <= fitting[-1]]
+    usual = Counter(names).most_common(1)[0][0]
+    fitting = [e.start_us for e in named if e.name == usual]
+    return [at for at in begun if fitting[0] <= at <= fitting[-1]]
 
 
 def _cut(
@@ -111,19 +112,20 @@ def _cut(
     prefills = [e.start_us for e in named if e.name.startswith("step[EXTEND")]
     gpu = profile.by == "gpu"
     lane = None if gpu else _lane(named)
-    work = _owned(events, gpu, lane)
+    # where a piece of work belongs is told by its middle: at its ends clocks round
+    work = sorted(_owned(events, gpu, lane), key=lambda pair: _middle(pair[0]))
     if gpu:
         busy = _union((e.start_us, e.end_us) for e, _ in work)
     else:
         busy = _union((e.start_us, e.end_us) for e in named if e.name == "scheduler.run_batch")
-    work_starts = [e.start_us for e, _ in work]
+    middles = [_middle(e) for e, _ in work]
     mark_starts = [span.start for span in marks]
     steps = []
     for start, end in itertools.pairwise(starts):
         if any(start <= at < end for at in prefills):
             continue
         inside = marks[bisect.bisect_left(mark_starts, start) : bisect.bisect_left(mark_starts, end)]
-        mine = work[bisect.bisect_left(work_starts, start) : bisect.bisect_left(work_starts, end)]
+        mine = work[bisect.bisect_left(middles, start) : bisect.bisect_left(middles, end)]
         steps.append(_step(start, end, inside, busy, mine))
     return Profile(profile.by, profile.speculative, tuple(steps))
 
@@ -146,11 +148,16 @@ def _step(
     parts["other work"] = max(rest - idle, 0.0) * _US
     step = StepTimes((end - start) * _US, parts)
     for event, own in work:
-        within = [part for low, high, part in spans if low <= event.start_us < high]
-        key = (within[0] if within else _outside(event.start_us, busy), event.name)
+        at = _middle(event)
+        within = [part for low, high, part in spans if low <= at < high]
+        key = (within[0] if within else _outside(at, busy), event.name)
         seconds, count = step.kernels.get(key, (0.0, 0))
         step.kernels[key] = (seconds + own * _US, count + 1)
     return step
+
+
+def _middle(event: Event) -> float:
+    return (event.start_us + event.end_us) / 2
 
 
 def _outside(at: float, busy: Sequence[tuple[float, float]]) -> Part:

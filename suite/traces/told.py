@@ -11,6 +11,9 @@ from suite.traces.kernels import WAITING_KIND
 SHOWN_KERNELS = 12
 SHOWN_KINDS = 3
 NAME_CHARS = 60
+NOTHING_S = 1e-8
+LEAST_S = 1e-6
+"""A kernel that moved by less than a microsecond a step is not listed."""
 SMALL = 0.02
 """Of the whole difference: below it a kind of kernel is not worth a word in the sentence."""
 
@@ -70,7 +73,8 @@ def _still(difference: Difference, moved: Sequence[PartChange]) -> list[PartChan
 
 def _worst(difference: Difference) -> list[KernelChange]:
     """The rows that moved most, either way, those that got slower first."""
-    by_size = sorted(difference.kernels, key=lambda k: -abs(k.change.more_s))[:SHOWN_KERNELS]
+    moved = [k for k in difference.kernels if abs(k.change.more_s) >= LEAST_S]
+    by_size = sorted(moved, key=lambda k: -abs(k.change.more_s))[:SHOWN_KERNELS]
     return sorted(by_size, key=lambda k: -k.change.more_s)
 
 
@@ -98,8 +102,8 @@ def _more(change: Change) -> str:
 
 
 def _relative(change: Change) -> str:
-    if change.before_s <= 0:
-        return "new" if change.after_s > 0 else "0 %"
-    if change.after_s <= 0:
+    if change.before_s < NOTHING_S:
+        return "new" if change.after_s >= NOTHING_S else "0 %"
+    if change.after_s < NOTHING_S:
         return "gone"
     return f"{100 * change.more_s / change.before_s:+.0f} %"

@@ -1,5 +1,6 @@
 """The simulator as a client meets it: streams, usage, stops, cache, aborts, keys, counters."""
 
+import gzip
 import http.client
 import itertools
 import json
@@ -333,3 +334,16 @@ def test_the_time_of_a_round_is_the_models(tmp_path) -> None:
     for meta in took:
         decoding_s = meta["request_finished_ts"] - meta["prefill_finished_time"]
         assert decoding_s / meta["spec_verify_ct"] == pytest.approx(step_s, rel=0.001)
+
+
+def test_a_profile_holds_the_steps_that_were_asked_for(on, tmp_path) -> None:
+    folder = str(tmp_path / "traces")
+    assert on.ask("POST", "/start_profile", {"output_dir": folder, "num_steps": 4})[0] == 200
+    assert on.ask("POST", "/start_profile", {})[0] == 500, "one at a time"
+    on.chat(STORY, max_tokens=40, ignore_eos=True)
+    (written,) = (tmp_path / "traces").iterdir()
+    events = json.loads(gzip.decompress(written.read_bytes()))["traceEvents"]
+    names = [e["name"] for e in events if e["cat"] == "gpu_user_annotation"]
+    assert names[0].startswith("step[EXTEND bs=1")
+    assert names[1:] == ["draft", "step[VERIFY bs=1]", "draft_extend"] * 3
+    assert on.ask("POST", "/stop_profile", {})[0] == 500, "it has ended by itself"

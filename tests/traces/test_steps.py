@@ -52,6 +52,25 @@ def test_the_share_of_a_second_stream_is_the_same_part() -> None:
     assert step.parts["verify"] == pytest.approx(510e-6)
 
 
+def test_parts_that_touch_stay_apart_whatever_the_clock_rounds() -> None:
+    events = []
+    for at in (0.0, 1000.0, 2000.0):
+        events += [
+            span("step[VERIFY bs=1]", "gpu_user_annotation", at, 400.0003, STREAM),
+            span("draft_extend", "gpu_user_annotation", at + 400, 100.0, STREAM),
+            span("draft", "gpu_user_annotation", at + 499.9998, 200.0, STREAM),
+        ]
+    step = profile_of(read(packed(events), "t")).steps[0]
+    assert step.parts["draft-extend"] == pytest.approx(100e-6, rel=1e-4)
+    assert step.parts["draft"] == pytest.approx(200e-6, rel=1e-4)
+
+
+def test_steps_of_another_batch_size_do_not_count() -> None:
+    names = ["step[DECODE bs=1]", *["step[DECODE bs=4]"] * 4, "step[DECODE bs=2]"]
+    events = [span(name, "user_annotation", 100.0 * i, 40.0, HOST) for i, name in enumerate(names)]
+    assert len(profile_of(read(packed(events), "t")).steps) == 3
+
+
 def test_a_step_in_which_a_prompt_was_read_does_not_count() -> None:
     events = [
         span("step[DECODE bs=1]", "user_annotation", at, 40.0, HOST) for at in (0.0, 100.0, 200.0, 300.0)
