@@ -19,6 +19,7 @@ class Task(msgspec.Struct, frozen=True):
     """What is looked for: builds as they were written, good end first; which value, of which arm and question.
 
     metric: its name in the gate; question, arm: None for whichever lost most. options: what is handed to each session.
+    swap: the builds between are the bad one with one package exchanged each, and no row.
     """
 
     target: str
@@ -27,6 +28,7 @@ class Task(msgspec.Struct, frozen=True):
     question: str | None = None
     arm: str | None = None
     options: list[str] = []
+    swap: bool = False
 
 
 class Search(msgspec.Struct):

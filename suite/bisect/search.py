@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
+T = TypeVar("T")
 Word: TypeAlias = Literal["go", "better", "no-go", "inconclusive", "invalid", "cannot start"]
 
 PATIENCE = 4
@@ -88,6 +89,24 @@ def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> A
     if bad - good > 1:
         return Outcome("range", good + 1, bad)
     return _confirmed(told, good, bad)
+
+
+def each(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> Ask | list[Step]:
+    """What to measure next where every build between the ends is judged for itself, or the last word on each.
+
+    The ends first: without a loss between them there is nothing to ask of the others, and theirs is the only word.
+    """
+    told = _Told(steps, patience)
+    end = told.of(0, builds - 1)
+    if isinstance(end, Ask):
+        return end
+    words = []
+    for place in range(1, builds - 1) if end.word == "no-go" else ():
+        step = told.of(0, place, whole=end)
+        if isinstance(step, Ask):
+            return step
+        words.append(step)
+    return [*words, end]
 
 
 def _of_the_ends(end: Step) -> Ending:
@@ -174,9 +193,30 @@ def search(
     patience: int = PATIENCE,
     after: Callable[[Step], None] = lambda step: None,
 ) -> tuple[Outcome, list[Step]]:
-    """Ask until the search has ended; `steps` were answered before, `after` is told each new one."""
+    """Ask until the build is found or cannot be; `steps` were answered before, `after` is told each new one."""
+    return _asked(lambda done: following(builds, done, patience), judge, steps, after)
+
+
+def search_each(
+    builds: int,
+    judge: Judge,
+    steps: Sequence[Step] = (),
+    *,
+    patience: int = PATIENCE,
+    after: Callable[[Step], None] = lambda step: None,
+) -> tuple[list[Step], list[Step]]:
+    """The same where every build between the ends is judged for itself: the last word on each, and all sessions."""
+    return _asked(lambda done: each(builds, done, patience), judge, steps, after)
+
+
+def _asked(
+    rule: Callable[[Sequence[Step]], Ask | T],
+    judge: Judge,
+    steps: Sequence[Step],
+    after: Callable[[Step], None],
+) -> tuple[T, list[Step]]:
     done = list(steps)
-    while isinstance(next_ := following(builds, done, patience), Ask):
+    while isinstance(next_ := rule(done), Ask):
         done.append(judge(next_))
         after(done[-1])
     return next_, done

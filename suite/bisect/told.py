@@ -13,7 +13,7 @@ def step_line(search: Search, step: Step) -> str:
     who = f"{builds[step.candidate]} against {builds[step.reference]}"
     if step.word == "cannot start":
         return f"{who}: cannot start, passed over: {step.why}"
-    return f"{who}: {step.word}, {_change(step)}"
+    return f"{who}: {step.word}, {change(step)}"
 
 
 def outcome_lines(search: Search, outcome: Outcome) -> list[str]:
@@ -34,7 +34,7 @@ def outcome_lines(search: Search, outcome: Outcome) -> list[str]:
             f"cannot tell: {builds[outcome.last]} lost against {builds[0]}, {builds[outcome.first]} did not, and side by "
             "side the two are alike: one of these sessions misled. Search again on a quieter machine, or with more launches"
         ]
-    said = _change(ends) if ends is not None else ""
+    said = change(ends) if ends is not None else ""
     return {
         "no loss": [f"nothing to search for: {builds[-1]} is not worse than {builds[0]} ({of_what}: {said})"],
         "undecided": [
@@ -49,7 +49,7 @@ def _found(search: Search, place: int, ends: Step | None, of_what: str) -> list[
     lines = [f"{builds[place]} brought the loss of {of_what}"]
     alone = _last(search, place - 1, place)
     if alone is not None:
-        lines.append(f"against {builds[place - 1]}, the build before it: {_change(alone)}")
+        lines.append(f"against {builds[place - 1]}, the build before it: {change(alone)}")
         if alone.word != "no-go":
             lines.append("side by side the two stayed undecided: the loss is shown against the good end only")
         elif ends is not None and ends.loss is not None and alone.loss is not None:
@@ -73,7 +73,7 @@ def _passed_over(search: Search, first: int, last: int) -> list[str]:
     for place in range(first, last):
         step = _last(search, 0, place)
         if step is not None:
-            why = step.why if step.word == "cannot start" else f"could not be told: {_change(step)}"
+            why = step.why if step.word == "cannot start" else f"could not be told: {change(step)}"
             lines.append(f"{search.task.builds[place]}: {why}")
     return lines
 
@@ -83,7 +83,7 @@ def _last(search: Search, reference: int, candidate: int) -> Step | None:
     return there[-1] if there else None
 
 
-def _change(step: Step) -> str:
+def change(step: Step) -> str:
     """The loss with its interval, in the direction of worse."""
     if step.loss is None:
         return step.why or "no figure"

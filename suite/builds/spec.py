@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from suite import config
 from suite.builds.build import OWN
@@ -18,7 +21,7 @@ _IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]{64})")
 FORMS = (
     "a release (sglang==0.5.23), a nightly (nightly:2026-11-30), an image (lmsysorg/sglang:v0.5.23), a virtual "
     f"environment or interpreter, a checkout (PATH or PATH@COMMIT), `{OWN}` for the target's, `known-good`, or a "
-    "name of [builds] in suite.toml"
+    "name of [builds] in suite.toml; after a comma, packages that are exchanged (sglang==0.5.23,torch==2.9.1)"
 )
 
 
@@ -39,6 +42,9 @@ def read(text: str, target: config.Target, directory: Path = Path()) -> config.B
     """
     if text in target.builds:
         return target.builds[text]
+    base, comma, packages = text.partition(",")
+    if comma:
+        return _exchanged(read(base.strip(), target, directory), text, packages.split(","))
     if text == OWN:
         return config.Build(name=OWN)
     if is_release(text):
@@ -46,6 +52,20 @@ def read(text: str, target: config.Target, directory: Path = Path()) -> config.B
     if dated := _NIGHTLY.fullmatch(text):
         return config.Build(name=text, nightly=dated[1])
     return _in_place(text, directory) or _unknown(text, target)
+
+
+def _exchanged(table: config.Build, text: str, packages: Sequence[str]) -> config.Build:
+    """The same with other packages than it asks for: `sglang==0.5.23,torch==2.9.1`."""
+    wanted = []
+    for package in packages:
+        try:
+            wanted.append(str(Requirement(package.strip())))
+        except InvalidRequirement as error:
+            raise BuildError(
+                f"{one_line(text, 120)}: {one_line(package, 60)!r} names no package ({one_line(str(error), 80)}); after a "
+                "comma comes what is exchanged, such as torch==2.9.1"
+            ) from None
+    return table.model_copy(update={"name": text, "packages": [*table.packages, *wanted]})
 
 
 def _in_place(text: str, directory: Path) -> config.Build | None:

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite import config
-from suite.bisect import journal, row, told
+from suite import builds, config
+from suite.bisect import journal, row, swaps, told
 from suite.bisect.journal import Search, Task
-from suite.bisect.search import PATIENCE, Outcome, Step, search
+from suite.bisect.search import PATIENCE, Outcome, Step, search, search_each
 from suite.bisect.sessions import Sessions
 from suite.metrics.registry import METRICS, UnknownMetric, require_known
 
@@ -39,6 +39,15 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--builds", type=_names, default=[], metavar="A,B", help="the builds between, oldest first, by name"
     )
+    parser.add_argument(
+        "--swap",
+        type=_names,
+        nargs="?",
+        const=[],
+        metavar="PACKAGES",
+        help="in place of builds between: the bad one with one package of the good one at a time (torch,triton==3.5.0; "
+        "default: all that differ and decide speed)",
+    )
     parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
     parser.add_argument(
         "--plan", action="store_true", help="say which builds lie between, and measure nothing"
@@ -58,12 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Search, say each session as it ends, and the answer."""
     suite = config.load(arguments.suite_config)
     found, folder = _search(arguments, suite)
-    builds = found.task.builds
+    row_ = found.task.builds
     print(
-        f"{len(builds)} builds from {builds[0]} to {builds[-1]}, about {_sessions(len(builds))} sessions of two builds"
+        f"{len(row_)} builds from {row_[0]} to {row_[-1]}, about {_sessions(found.task)} sessions of two builds"
     )
     if arguments.plan:
-        print("\n".join(builds))
+        print("\n".join(row_))
         return 0
     journal.save(folder, found)
     print(
@@ -85,7 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
         journal.save(folder, found)
         print(f"  {told.step_line(found, step)}", flush=True)
 
-    outcome, _ = search(len(builds), sessions, tuple(found.steps), patience=PATIENCE, after=keep)
+    before = tuple(found.steps)
+    if found.task.swap:
+        words, _ = search_each(len(row_), sessions, before, patience=PATIENCE, after=keep)
+        print("\n" + "\n".join(swaps.outcome_lines(found, words)))
+        return 0
+    outcome, _ = search(len(row_), sessions, before, patience=PATIENCE, after=keep)
     return _end(found, outcome)
 
 
@@ -107,19 +121,36 @@ def _search(arguments: argparse.Namespace, suite: config.Suite) -> tuple[Search,
         target.arm(arguments.arm)
     task = Task(
         target.name,
-        row.between(arguments.good, arguments.bad, arguments.builds, suite, target),
+        _row(arguments, suite, target),
         known.name,
         arguments.question,
         arguments.arm,
         list(arguments.options),
+        arguments.swap is not None,
     )
     name = f"bisect-{time.strftime('%Y%m%d-%H%M%S')}-{target.name}"
     return Search(task), arguments.results / name
 
 
-def _sessions(builds: int) -> int:
-    """The ends, each halving, and the build that is found against the one before it."""
-    return 2 + (builds - 2).bit_length() if builds > 2 else 1
+def _row(arguments: argparse.Namespace, suite: config.Suite, target: config.Target) -> list[str]:
+    """The builds, the good one first, the bad one last."""
+    good, bad = arguments.good, arguments.bad
+    if arguments.swap is None:
+        return row.between(good, bad, arguments.builds, suite, target)
+    if arguments.builds:
+        raise config.ConfigError("--swap judges the bad build with other packages, and no --builds between")
+    old, new = (
+        builds.resolve(text, suite, target, lambda line: print(line, flush=True)) for text in (good, bad)
+    )
+    return swaps.row(good, bad, old, new, arguments.swap)
+
+
+def _sessions(task: Task) -> int:
+    """The ends, each halving, and the build that is found against the one before it; of a swap each package once."""
+    between = len(task.builds) - 2
+    if task.swap:
+        return 1 + between
+    return 2 + between.bit_length() if between else 1
 
 
 def _end(found: Search, outcome: Outcome) -> int:

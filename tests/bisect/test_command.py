@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from suite import builds
 from suite.__main__ import main
 from suite.bisect import journal
 from suite.bisect.search import Ask
 from suite.bisect.sessions import Sessions
+from suite.builds import Build
 from suite.gate.runs import VERDICTS_FORMAT, VERSION
 
 NAMES = [f"b{number}" for number in range(6)]
@@ -179,3 +181,31 @@ def test_a_plan_measures_nothing(played: Played, capsys: pytest.CaptureFixture[s
 def test_wrong_usage_is_a_sentence(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert bisect(*options) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_package_whose_exchange_takes_the_loss_away_is_named(
+    played: Played, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolved(text: str, *rest: object) -> Build:
+        versions = {"b0": ("2.9.1", "3.5.0", "2.1"), "b5": ("2.10.0", "3.6.0", "2.2")}[text]
+        return Build(
+            text, lock=tuple(f"{n}=={v}" for n, v in zip(("torch", "triton", "numpy"), versions, strict=True))
+        )
+
+    monkeypatch.setattr(builds, "resolve", resolved)
+    played.words |= {(0, 1): ["inconclusive", "pass"], (0, 2): ["regression"], (0, 3): ["regression"]}
+    assert bisect("--swap") == 0
+    said = capsys.readouterr().out
+    assert "b5,torch==2.9.1 against b0: go" in said
+    assert "torch==2.9.1 brought the loss" in said
+    assert "with triton==3.5.0 the loss stays" in said
+    assert "numpy" not in said, "it decides nothing about speed"
+    assert played.asked == [(0, 3), (0, 1), (0, 1), (0, 2)]
+
+
+@pytest.mark.usefixtures("played")
+def test_a_swap_of_what_is_not_known_asks_for_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bisect("--swap") == 2
+    assert "name the packages: --swap torch==2.9.1" in capsys.readouterr().err
+    assert bisect("--swap", "torch") == 2
+    assert "torch: not known in which version" in capsys.readouterr().err

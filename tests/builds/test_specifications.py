@@ -176,3 +176,12 @@ def test_a_commit_is_taken_into_a_tree_of_its_own(tmp_path: Path, monkeypatch: p
     assert (table.checkout, table.commit) == (str(source), first[:9])
     with pytest.raises(BuildError, match="rev-parse"):
         checkouts.taken(source, "0" * 40, lambda line: None)
+
+
+def test_packages_after_a_comma_are_exchanged(tmp_path: Path) -> None:
+    target = _suite(tmp_path).target()
+    table = builds.read("sglang==0.5.23,torch==2.9.1, triton>=3.5", target, tmp_path)
+    assert (table.version, table.packages) == ("0.5.23", ["torch==2.9.1", "triton>=3.5"])
+    assert table.name == "sglang==0.5.23,torch==2.9.1, triton>=3.5"
+    with pytest.raises(BuildError, match="names no package"):
+        builds.read("sglang==0.5.23,--index-url=x", target, tmp_path)
