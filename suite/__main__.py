@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from suite import redact
 from suite.cli import bisect as cli_bisect
 from suite.cli import compare as cli_compare
+from suite.cli import fleet as cli_fleet
 from suite.cli import gate as cli_gate
 from suite.cli import grid as cli_grid
 from suite.cli import init as cli_init
@@ -45,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     cli_gate.add_parsers(commands)
     cli_bisect.add_parser(commands)
     cli_compare.add_parser(commands)
+    cli_fleet.add_parser(commands)
     cli_grid.add_parser(commands)
     cli_known_good.add_parser(commands)
     cli_merge.add_parser(commands)

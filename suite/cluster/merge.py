@@ -26,7 +26,6 @@ from suite.session.entries import (
     Resumed,
     Shard,
 )
-from suite.session.fold import told
 
 OF_THE_HOST = ("power_limit_w",)
 """Facts of a build that a host may have for itself."""
@@ -135,6 +134,7 @@ def _refuse_strangers(one: ShardRun, other: ShardRun) -> None:
             ("number of shards", other.shard.of, one.shard.of),
             ("options", _options(other.begun), _options(one.begun)),
             ("arms", other.shard.arms, one.shard.arms),
+            ("builds", other.begun.builds, one.begun.builds),
         )
         if a != b
     ]
@@ -146,8 +146,9 @@ def _refuse_strangers(one: ShardRun, other: ShardRun) -> None:
         ]
         if (one.shard.items, one.shard.asked) != (other.shard.items, other.shard.asked):
             found.append("other scenarios were planned")
-        for mine, its in zip(_builds(one), _builds(other), strict=True):
-            changed = differing(mine, its) if mine and its else {}
+        mine, its = _builds(one), _builds(other)
+        for whose in mine.keys() & its.keys():
+            changed = differing(mine[whose], its[whose]) if mine[whose] and its[whose] else {}
             found += [f"build: {name} {new!r}, not {old!r}" for name, (old, new) in changed.items()]
     if found:
         raise GateError(
@@ -167,11 +168,15 @@ def _options(begun: Begun) -> dict[str, Any]:
     return {name: value for name, value in begun.options.items() if name != "shard"}
 
 
-def _builds(run: ShardRun) -> tuple[Facts, Facts]:
-    """What is installed, and what its servers told; empty where nothing was seen."""
-    ready = next((entry.build for entry in run.entries if isinstance(entry, Ready)), {})
-    told_by_server = {name: value for name, value in ready.items() if name not in OF_THE_HOST}
-    return run.shard.build, told_by_server
+def _builds(run: ShardRun) -> dict[str, Facts]:
+    """What is installed, and what the servers of each build told; empty where nothing was seen."""
+    found: dict[str, Facts] = {"installed": run.shard.build}
+    of_launch = {entry.launch: entry.build for entry in run.entries if isinstance(entry, Launching)}
+    for entry in run.entries:
+        if isinstance(entry, Ready):
+            told_by_server = {n: value for n, value in entry.build.items() if n not in OF_THE_HOST}
+            found.setdefault(f"running {of_launch.get(entry.launch, '')}", told_by_server)
+    return found
 
 
 def _begun(shards: Sequence[ShardRun]) -> Begun:
@@ -220,13 +225,13 @@ def _named(entry: Entry, run: ShardRun) -> Entry:
 
 def _untold(one: ShardRun, runs: Mapping[int, ShardRun], entries: Iterable[Entry]) -> Iterator[Item]:
     """Of every planned item that ended nowhere, that it is not known and why: nothing passes because it is missing."""
-    items = told(entries).items
+    items = {entry.item for entry in entries if isinstance(entry, Item)}
     for planned in one.shard.items:
         if planned.item in items or planned.number > one.begun.plan.launches:
             continue
         number = one.shard.of_arm(planned.arm)
         why = _why(f"shard {number}/{one.shard.of}", runs.get(number))
-        yield Item(planned.item, planned.number, _unproven(planned, why), 0.0)
+        yield Item(planned.item, planned.number, _unproven(planned, why), 0.0, build=planned.build)
 
 
 def _why(shard: str, run: ShardRun | None) -> str:
@@ -252,6 +257,8 @@ def _unproven(planned: Planned, why: str) -> Outcome:
 
 def launches_of(run: ShardRun) -> tuple[int, int]:
     """How many launches of a shard are complete, and how many were begun."""
-    complete = {(entry.arm, entry.number) for entry in run.entries if isinstance(entry, Complete)}
-    begun = {(entry.arm, entry.number) for entry in run.entries if isinstance(entry, Launching)}
-    return len(complete), len(begun | complete)
+    complete, begun = (
+        {(entry.arm, entry.number, entry.build) for entry in run.entries if isinstance(entry, kind)}
+        for kind in (Complete, Launching)
+    )
+    return len(complete), len({launch for launch in begun if launch[1] > 0} | complete)

@@ -59,7 +59,7 @@ def part_of(
 
 def _planned(item: pytest.Item) -> Planned:
     its = item.stash[launch_id_of]
-    return Planned(item.nodeid, item.stash[question_of], kind_of(item) or "", its.arm, its.number)
+    return Planned(item.nodeid, item.stash[question_of], kind_of(item) or "", its.arm, its.number, its.build)
 
 
 def _cut(arranged: Arranged, target: Target, sizes: Sizes, shards: int | None = None) -> list[list[str]]:

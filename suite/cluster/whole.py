@@ -87,7 +87,7 @@ def _way_back(results: Path, session: Session) -> str:
         known = known_good.load(results, session.target)
     except GateError:
         return ""
-    return f"{known_good.name_of(known)} (python -m suite known-good)"
+    return known_good.name_of(known)
 
 
 def _record(merged: Merged, store: BaselineStore) -> None:

@@ -328,6 +328,8 @@ class Target(_Table):
     journalctl is asked).
     ``builds`` are SGLangs by name, for comparing two; ``versions`` says how a version is had here (``{version}`` stands
     for it): where its interpreter is, or by which image or flags. Without it, it is installed.
+    ``baselines`` says whose they are: of each host (``host``: which machine it is, its GPUs by their UUIDs and PCI addresses
+    are part of a figure's identity), or shared by all hosts with the same cards (``kind``).
     ``tolerate`` names reasons of invalidity that this target is known for and that do not count here; ``like``
     another target whose table this one changes.
     """
@@ -358,6 +360,7 @@ class Target(_Table):
     tolerate: list[Tolerable] = []
     arms: dict[Name, Arm] = {}
     default_budget: str = "quick"
+    baselines: Literal["host", "kind"] = "host"
     budgets: dict[Name, Sizes] = {}
     builds: dict[Name, Build] = {}
     versions: Build | None = None

@@ -135,11 +135,11 @@ def slug(text: str) -> str:
 
 
 class BaselineStore:
-    """The folder `root/<target>/`, one file per series: `<question>--<arm>--<workload>.json`.
+    """The folder `root/<target>/`, one file per series: `<question>--<arm>--<workload>--<host>.json`.
 
     Two budgets ask the same question with other lengths or other numbers of requests; their baselines lie beside each
-    other. A series whose identity says nothing of a workload, and one recorded before workloads were part of the name,
-    has a file without that part.
+    other, and so do those of two hosts. A series whose identity says nothing of a workload or a host, and one recorded
+    before these were part of the name, has a file without that part.
     """
 
     def __init__(self, root: Path, target: str) -> None:
@@ -147,8 +147,10 @@ class BaselineStore:
         self.folder = root / slug(target)
 
     def path(self, question: str, arm: str, identity: Mapping[str, Scalar] | None = None) -> Path:
-        """Where the series of this question, arm and workload is, or would be, stored."""
-        parts = [slug(question), slug(arm), workload.label(identity or {})]
+        """Where the series of this question, arm, workload and host is, or would be, stored."""
+        facts = identity or {}
+        host = slug(str(facts["host"])) if "host" in facts else ""
+        parts = [slug(question), slug(arm), workload.label(facts), host]
         return self.folder / f"{'--'.join(part for part in parts if part)}.json"
 
     def load(self, question: str, arm: str, identity: Mapping[str, Scalar] | None = None) -> Baseline:
@@ -234,16 +236,16 @@ class BaselineStore:
         unnamed = self.path(series.question, series.arm)
         if unnamed.exists():
             old = self._of(unnamed, series.question, series.arm)
-            if workload.workload_of(old.identity) == workload.workload_of(series.identity):
+            if workload.filed_by(old.identity) == workload.filed_by(series.identity):
                 return unnamed, old
         return path, None
 
     def _other_workloads(self, series: Series) -> str:
-        """How the same question was asked of the same arm where it was recorded, if it was: `max_tokens 48, not 96`."""
-        mine, told = workload.workload_of(series.identity), []
+        """How, or where, the same question was asked of the same arm where it was recorded: `max_tokens 48, not 96`."""
+        mine, told = workload.filed_by(series.identity), []
         for path in sorted(self.folder.glob(f"{slug(series.question)}--{slug(series.arm)}*.json")):
             try:
-                other = workload.workload_of(self._of(path, series.question, series.arm).identity)
+                other = workload.filed_by(self._of(path, series.question, series.arm).identity)
             except StoredFileError:
                 continue  # of another arm, or damaged: told where it is asked for
             changed = differing(other, mine)

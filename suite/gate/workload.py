@@ -24,6 +24,12 @@ def workload_of(identity: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {k: v for k, v in sorted(identity.items()) if k.rpartition(": ")[2] in WORKLOAD}
 
 
+def filed_by(identity: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The facts by which baselines lie beside each other: what was asked, and of which host, where they are by host."""
+    host = {"host": identity["host"]} if "host" in identity else {}
+    return {**host, **workload_of(identity)}
+
+
 def label(identity: Mapping[str, Scalar]) -> str:
     """A short name for a workload in a file's name: its sizes for people, a hash of all of it; empty without one."""
     facts = workload_of(identity)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from suite.config import AttachLaunch, DockerLaunch
 from suite.hosts import HostError
+from suite.hosts.names import LOOPBACK
 from suite.probes import image, installation
 from suite.probes.on_host.installed import BUILD_VARIABLES
 from suite.servers.errors import ServerError
@@ -87,7 +88,7 @@ class BuildUnderTest:
     def _attached(self, runtime: Runtime, launch: AttachLaunch) -> installation.Installation | None:
         """The SGLang of a server that somebody else runs, if it is on the target's host, by the process that listens."""
         url = urllib.parse.urlsplit(launch.url)
-        if url.port is None or url.hostname not in ("127.0.0.1", "localhost", "::1"):
+        if url.port is None or url.hostname not in LOOPBACK:
             self.notes.append("the build is known by its answers alone: the server's host is not at hand")
             return None
         found = installation.listening(runtime.host, url.port)

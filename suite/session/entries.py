@@ -16,13 +16,17 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="what", 
 
 
 class Planned(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item of a plan: its id in pytest, what it asks, the marker it goes by, and the launch it is put to."""
+    """An item of a plan: its id in pytest, what it asks, the marker it goes by, and the launch it is put to.
+
+    build: which of two that are compared; empty where there is one.
+    """
 
     item: str
     question: str
     kind: str
     arm: str
     number: int
+    build: str = ""
 
 
 class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,12 +110,13 @@ class Launching(_Entry, frozen=True, omit_defaults=True):
 
 
 class Ready(_Entry, frozen=True, omit_defaults=True):
-    """It is up: after ``ready_s`` seconds, and these were its phases. build: what is installed there."""
+    """It is up: after ``ready_s`` seconds, and these were its phases. build: what is installed there; box: on what."""
 
     launch: int
     ready_s: float
     phases: dict[str, float] = {}
     build: Facts = {}
+    box: Facts = {}
 
 
 class Failed(_Entry, frozen=True, omit_defaults=True):

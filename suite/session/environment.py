@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from suite import xids
-from suite.config import Suite, Target
+from suite.config import AttachLaunch, Suite, Target
 from suite.gate import Invalid
 from suite.gate.invalid import clocks, of_launch
-from suite.hosts import Host, HostError, open_host
+from suite.hosts import Host, HostError, names, open_host
 from suite.probes import gpus
+from suite.probes.gpus import place
 from suite.servers import DriverError
 from suite.session.outcomes import BrokenPromise
 from suite.xids import Xid
@@ -123,8 +125,29 @@ class HostEnvironment:
         return found
 
     def identity(self) -> dict[str, Any]:
-        """The machine, as far as results depend on it: its cards."""
-        return self.cards.identity() if self.cards else {}
+        """The machine, as far as results depend on it: its cards, and which box it is where baselines are by host."""
+        cards = self.cards.identity() if self.cards else {}
+        if self._target.baselines == "kind":
+            return cards
+        own = place.identity(self.cards) if self.cards else {}
+        return {**cards, "host": self.name, **own}
+
+    @property
+    def name(self) -> str:
+        """What the server's host is called: by ``suite.toml``, else by itself or by the address of a running server."""
+        if self._target.host != "local":
+            return self._target.host
+        launch = self._target.launch
+        where = urlsplit(launch.url).hostname if isinstance(launch, AttachLaunch) else None
+        return where if where and where not in names.LOOPBACK else names.here()
+
+    @cached_property
+    def box(self) -> dict[str, Any]:
+        """What this box is, to be held beside others of its kind: cards, slots, links and limits."""
+        if self.cards is None:
+            return {"host": self.name}
+        found = place.facts(self.host, self.cards, self._nvidia_smi, self._target.env)
+        return {"host": self.name, **found}
 
     def subject(self) -> dict[str, Any]:
         """Driver and power limit."""

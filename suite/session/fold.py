@@ -122,7 +122,16 @@ class JournalIndex:
             outcomes=self._outcomes(up_to),
             events=list(self.events),
             reference=self._reference(up_to),
+            environment=self._environment(),
         )
+
+    def _environment(self) -> Facts:
+        """The box that all was measured on; the names of several."""
+        boxes = [ready.box for _, ready in sorted(self.ready.items()) if ready.box]
+        names = dict.fromkeys(str(box.get("host", "")) for box in boxes)
+        if len(names) > 1:
+            return {"hosts": ", ".join(names)}
+        return boxes[-1] if boxes else {}
 
     def _reference(self, up_to: int | None) -> Reference | None:
         """The build that is compared with, as far as it was measured."""

@@ -233,7 +233,8 @@ class Run:
             self.progress.say(f"{launch_id}: ready after {ready:.0f} s ({served.info.speculation})")
             build = {**self._installed(launch_id.build), "sglang": served.info.version}
             self.must_be_the_build(build, launch_id.build)
-            self.note(Ready(number, ready, dict(server.phases or {}), build))
+            box = plain_facts(self.environment.box)
+            self.note(Ready(number, ready, dict(server.phases or {}), build, box))
         except BaseException:
             server.stop()
             raise
