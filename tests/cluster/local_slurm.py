@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,14 +103,24 @@ class LocalSlurm:
         self._start(f"slurmd.{name}", "slurmd", "-D", "-N", name, "-f", str(self.folder / "slurm.conf"))
 
     def kill_node(self, name: str) -> None:
-        """A power cut: the node's daemon, its steps and all that they started are gone at once."""
+        """Kill the node's daemon, its steps, and the jobs that they run; servers of a job must see to their own end."""
         daemon = self.daemons.pop(f"slurmd.{name}")
         doomed = _family(psutil.Process(daemon.pid))
-        doomed += [p for step in _steps_of(name) for p in _family(step)]
+        doomed += [process for step in self._steps_of(name) for process in _family(step)]
         for process in doomed:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         daemon.wait()
+
+    def _steps_of(self, name: str) -> list[psutil.Process]:
+        """The daemons of a node's steps, which outlive the node's own: those above what its jobs run."""
+        found: dict[int, psutil.Process] = {}
+        wanted = {"SLURMD_NODENAME": name, "SLURM_CONF": self.env["SLURM_CONF"]}
+        for process in psutil.process_iter(["environ"]):
+            if wanted.items() <= (process.info["environ"] or {}).items():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    found |= {p.pid: p for p in process.parents() if p.name() == "slurmstepd"}
+        return list(found.values())
 
     def _start(self, name: str, program: str, *arguments: str) -> None:
         path = _program(program)
@@ -142,18 +152,6 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process, *process.children(recursive=True)]
     return []
-
-
-def _steps_of(node: str) -> list[psutil.Process]:
-    """The steps' own daemons, which outlive a node's."""
-    found = []
-    for process in psutil.process_iter(["name", "environ"]):
-        if (
-            process.info["name"] == "slurmstepd"
-            and (process.info["environ"] or {}).get("SLURMD_NODENAME", node) == node
-        ):
-            found.append(process)
-    return found
 
 
 @contextlib.contextmanager
@@ -198,7 +196,7 @@ def _all_idle(cluster: LocalSlurm, nodes: Sequence[str]) -> bool:
         return False
 
 
-def _wait(until, otherwise: str) -> None:
+def _wait(until: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + READY_S
     while not until():
         if time.monotonic() > deadline:

@@ -49,7 +49,7 @@ class Disturber(threading.Thread):
         there = len(servers())
         self._cluster.kill_node(task.node)
         self._say(
-            f"node {task.node} lost power while it measured shard {task.number} ({there} servers were up)"
+            f"node {task.node} is killed while it measured shard {task.number} ({there} servers were up)"
         )
         if self._wait(lambda: self._running(complete=1, not_on=task.node)) is None:
             return
