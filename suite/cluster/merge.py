@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from suite.gate import Facts, GateError, Outcome
-from suite.gate.records import differing
+from suite.gate.records import Scalar, differing
 from suite.session import journal, stored_runs
 from suite.session.entries import (
     Begun,
@@ -148,13 +148,19 @@ def _refuse_strangers(one: ShardRun, other: ShardRun) -> None:
             found.append("other scenarios were planned")
         mine, its = _builds(one), _builds(other)
         for whose in mine.keys() & its.keys():
-            changed = differing(mine[whose], its[whose]) if mine[whose] and its[whose] else {}
+            changed = _changed(mine[whose], its[whose])
             found += [f"build: {name} {new!r}, not {old!r}" for name, (old, new) in changed.items()]
     if found:
         raise GateError(
             f"{other.folder} ({other.shard}) is not of the same run as {one.folder} ({one.shard}): "
             f"{'; '.join(dict.fromkeys(found))}; shards of one run have one target, plan and build"
         )
+
+
+def _changed(mine: Facts, its: Facts) -> dict[str, tuple[Scalar, Scalar]]:
+    """What differs of a build, among the facts that both tell: what one host did not let be seen is no other build."""
+    both = mine.keys() & its.keys()
+    return differing({name: mine[name] for name in both}, {name: its[name] for name in both})
 
 
 def _shown(value: object) -> str:

@@ -62,7 +62,7 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 PrologFlags=NoHold
 {nodes}
-PartitionName=perf Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP PriorityTier=1 GraceTime=15
+PartitionName=perf Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=UNLIMITED State=UP PriorityTier=10 PreemptMode=OFF
 """
 

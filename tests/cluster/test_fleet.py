@@ -13,7 +13,8 @@ from suite.cluster import fleet_page
 from suite.cluster.fleet import Box, Fleet, compare
 from suite.gate import BaselineStore, GateError, Rules, Session, judge, save_run
 from suite.gate.baselines import Found
-from suite.probes.gpus.place import links, topology
+from suite.hosts.base import Completed
+from suite.probes.gpus import Gpu, Gpus, place
 from tests.gate.sessions import session
 
 HEALTHY = {"power limit": "8 x 600 W", "PCIe": "8 x gen5 x16", "gpu_uuids": "GPU-1"}
@@ -147,21 +148,41 @@ def test_two_hosts_have_baselines_of_their_own(tmp_path):
     assert {path.name.rpartition("--")[2] for path in store.folder.glob("*.json")} == {"n1.json", "n2.json"}
 
 
-TOPOLOGY = """
-\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
-GPU0\t X \tNODE\tSYS\tSYS\tPIX\t0-63\t0\t\tN/A
-GPU1\tNODE\t X \tSYS\tSYS\tNODE\t0-63\t0\t\tN/A
-GPU2\tSYS\tSYS\t X \tNV18\tSYS\t64-127\t1\t\tN/A
-GPU3\tSYS\tSYS\tNV18\t X \tSYS\t64-127\t1\t\tN/A
-NIC0\tPIX\tNODE\tSYS\tSYS\t X \t\t\t\t
+class Smi:
+    """A host whose nvidia-smi says what it is told to say."""
 
-Legend:
-  X    = Self
+    name = "here"
+
+    def __init__(self, **said: str) -> None:
+        self._said = said
+
+    def run(self, argv: list[str], **how: object) -> Completed:
+        what = "topo" if "topo" in argv else "pcie" if "pcie" in argv[1] else "other"
+        text = self._said.get(what, "")
+        return Completed(tuple(argv), 0 if text else 1, text, "")
+
+
+TOPOLOGY = """\tGPU0\tGPU1\tGPU2\tCPU Affinity
+GPU0\t X \tNODE\tSYS\t0-63
+GPU1\tNODE\t X \tSYS\t0-63
+GPU2\tSYS\tSYS\t X \t64-127
 """
 
 
-def test_links_and_topology_are_read_as_nvidia_smi_writes_them():
-    assert topology(TOPOLOGY) == {"NODE": 1, "SYS": 4, "NV18": 1}
-    assert links("5, 16\n5, 16\n5, 8\n") == {"gen5 x16": 2, "gen5 x8": 1}
-    assert links("[N/A], [N/A]\n") == {}
-    assert links('Field "pcie.link.gen.max" is not a valid field to query.\n') == {}
+def test_a_box_says_which_cards_it_has_and_how_they_sit():
+    cards = Gpus(
+        tuple(
+            Gpu(index, uuid=f"GPU-{index}", bus=f"0{index}:00.0", power_limit_w=600.0 - 150 * (index == 2))
+            for index in range(3)
+        )
+    )
+    pcie = "".join(f"{index}, 1, 5, {8 if index == 1 else 16}, 16, Enabled, 0, 0\n" for index in range(3))
+    assert place.facts(Smi(pcie=pcie, topo=TOPOLOGY), cards) == {
+        "gpu_uuids": "GPU-0, GPU-1, GPU-2",
+        "gpu_bus": "00:00.0, 01:00.0, 02:00.0",
+        "power limit": "1 x 450 W, 2 x 600 W",
+        "PCIe": "2 x gen5 x16, 1 x gen5 x8",
+        "ECC": "3 x on",
+        "topology": "1 x NODE, 2 x SYS",
+    }
+    assert place.facts(Smi(), Gpus(())) == {"gpu_uuids": "", "gpu_bus": ""}

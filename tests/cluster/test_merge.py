@@ -221,3 +221,13 @@ def test_hosts_may_have_power_limits_of_their_own(there, capsys):
     ]
     code, _ = merged(write(there, journals), capsys)
     assert code == 1
+
+
+def test_what_one_host_did_not_let_be_seen_is_no_other_build(there, capsys):
+    journals = shards_of(ALL)
+    journals[1] = [
+        msgspec.structs.replace(e, build={**e.build, "driver": "580.95.05"}) if isinstance(e, Ready) else e
+        for e in journals[1]
+    ]
+    code, _ = merged(write(there, journals), capsys)
+    assert code == 1
