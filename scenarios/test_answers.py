@@ -17,6 +17,7 @@ def test_answers_are_right(canary, target):
 def test_mtp_does_not_change_answers(answers, arm, target, table):
     """Greedy answers with MTP and without part only at near ties."""
     answers.note()
+    answers.must_be_as_on_the_reference()
     if arm != "mtp-off":
         found = answers.must_agree_with("mtp-off", target.divergence_ceiling)
         table.note(str(found) if found else "no answers without MTP to compare with in this run")

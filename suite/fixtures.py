@@ -17,7 +17,7 @@ from suite.questions.tables import Table
 from suite.servers import NotThisArm
 from suite.session.collection import SeriesId, launch_id_of, question_of, series_of
 from suite.session.measure import Measure
-from suite.session.plan import LaunchId
+from suite.session.plan import CANDIDATE, REFERENCE, LaunchId
 from suite.session.running_arm import RunningArm
 
 
@@ -85,7 +85,11 @@ def answers(request: pytest.FixtureRequest, server: RunningArm) -> GreedyAnswers
     parts = _parts(request)
     sizes = parts.settings.sizes
     return GreedyAnswers(
-        server, parts.memory.answers_of(server.launch_id.build), sizes.lossless_prompts, sizes.max_tokens
+        server,
+        parts.memory.answers_of(server.launch_id.build),
+        sizes.lossless_prompts,
+        sizes.max_tokens,
+        parts.memory.answers_of(REFERENCE) if server.launch_id.build == CANDIDATE else None,
     )
 
 

@@ -88,6 +88,11 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add("--candidate", metavar="BUILD", help="with --reference: the build that may take its place")
     add(
+        "--duet",
+        action="store_true",
+        help="with --reference: both builds are up at once and get the same requests in turn (they must fit together)",
+    )
+    add(
         "--promote-on-pass",
         action="store_true",
         help="with --reference: if all of it passes, record the candidate as the new baseline",

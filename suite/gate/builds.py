@@ -8,17 +8,19 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from suite.gate.accepted import step_rounds
 from suite.gate.baselines import Baseline, BaselineSession
+from suite.gate.duet import Rounds, change
 from suite.gate.errors import BadMeasurement
 from suite.gate.layout import Column, Layout
-from suite.gate.paired import added
-from suite.gate.records import Key, Series, differing
+from suite.gate.paired import Borne, added
+from suite.gate.records import Key, Launch, Series, differing
 from suite.gate.robust import Array
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.sides import Side, acceptance_of
 from suite.gate.spread import Spread
-from suite.gate.upgrade import Answer, Comparison, compare_builds
-from suite.gate.values import bad_value, untrusted
+from suite.gate.upgrade import Answer, Comparison, compare_builds, compare_pairs
+from suite.gate.values import bad_value, round_logs, untrusted
 from suite.gate.verdicts import Factor
 from suite.terminal.figures import interval, percent
 
@@ -51,11 +53,13 @@ def judge_builds(
     rules: Rules | None = None,
     *,
     share: float = 1.0,
+    in_turn: bool = False,
 ) -> list[BuildVerdict]:
     """Judge every gated metric that both builds measured, in order of question, arm and metric.
 
     reference, candidate: the same questions and arms, launches in the order in which they were started; builds: the
     order of all launches, `RCCRRCCR`; share: part of the error rate this look may spend (`upgrade.LOOK_SHARES`).
+    in_turn: both were up at once and asked in turn (a duet): their rounds are judged as pairs.
     Raises BadMeasurement if a series is missing, identities differ, or launches do not fit `builds`.
     """
     book = rules or Rules()
@@ -73,7 +77,7 @@ def judge_builds(
             else:
                 judged[key] = rule
     if judged:
-        verdicts |= _compared(judged, pairs, builds, share)
+        verdicts |= _compared(judged, pairs, builds, share, in_turn=in_turn)
     return [verdicts[key] for key in sorted(verdicts)]
 
 
@@ -110,18 +114,50 @@ def _compared(
     pairs: dict[tuple[str, str], tuple[Series, Series]],
     builds: str,
     share: float,
+    *,
+    in_turn: bool,
 ) -> dict[Key, BuildVerdict]:
     sides = [_side(key, rule, *pairs[key[:2]]) for key, rule in judged.items()]
     acceptance = acceptance_of(sides)
+    columns = [Column(k.question, k.arm, r.kind, True, r.margin) for k, r in judged.items()]
+    layout = Layout(tuple(columns))
+    if in_turn:
+        told = [
+            change(rounds_of(key.metric, rule.sign, pairs[key[:2]], acceptance.borne.get(g)))
+            for g, (key, rule) in enumerate(judged.items())
+        ]
+        result = compare_pairs(
+            np.array([[centre for centre, _ in told]]),
+            Spread(*(np.array([[float(p[0]) for p in part]]) for part in _columns(told))),
+            layout,
+            share=share,
+            acceptance=acceptance,
+        )
+        return {key: _verdict(key, rule, result, g) for g, (key, rule) in enumerate(judged.items())}
     values = np.empty((1, len(builds), len(judged)))
     for g, side in enumerate(sides):
         borne = acceptance.borne.get(g)
         read = side.raw if borne is None else side.steps(borne.share)
         for letter, series in zip("RC", pairs[side.key[:2]], strict=True):
             values[0, [b == letter for b in builds], g] = read.logs(series.launches)
-    columns = [Column(k.question, k.arm, r.kind, True, r.margin) for k, r in judged.items()]
-    result = compare_builds(values, builds, Layout(tuple(columns)), share=share, acceptance=acceptance)
+    result = compare_builds(values, builds, layout, share=share, acceptance=acceptance)
     return {key: _verdict(key, rule, result, g) for g, (key, rule) in enumerate(judged.items())}
+
+
+def _columns(told: Sequence[tuple[float, Spread]]) -> tuple[list[Array], list[Array]]:
+    return [spread.variance for _, spread in told], [spread.df for _, spread in told]
+
+
+def rounds_of(metric: str, sign: float, sides: tuple[Series, Series], borne: Borne | None = None) -> Rounds:
+    """The rounds of one figure of both builds, signed logs; at one token a step where acceptance bears on it."""
+
+    def logs(launch: Launch) -> Array:
+        return sign * (
+            round_logs(launch, metric) if borne is None else step_rounds(launch, metric, borne.share)
+        )
+
+    old, new = ([logs(launch) for launch in series.launches] for series in sides)
+    return Rounds(old, new)
 
 
 def _side(key: Key, rule: MetricRule, reference: Series, candidate: Series) -> Side:

@@ -178,6 +178,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     The error rate is spent over these looks, so they belong to the record: judging again must spend it alike.
     require_baseline: a figure without a baseline is an error; recording: the run was made to be recorded, so what it
     leaves undecided is no fault of it; accepted: why its regressions are taken as the new level, empty if they are not.
+    duet: two builds were up at once and got the same requests in turn: their rounds are pairs.
     """
 
     budget: str = "gate"
@@ -187,6 +188,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     require_baseline: bool = False
     recording: bool = False
     accepted: str = ""
+    duet: bool = False
 
 
 class Reference(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -65,6 +65,9 @@ def _cannot_tell(session: Session, judged: Judgement) -> str:
         causes = [c for c in judged.causes if c.kind == kind]
         if count := sum(len(c.figures) for c in causes):
             parts.append(f"{count} of {_figures(len(verdicts))} {said}; {_texts(causes)}")
+    unjudged = [v for v in verdicts if v.word == "unjudged"]
+    if not parts and session.reference is not None and unjudged:
+        return f"nothing was compared: {unjudged[0].reason}"
     if not parts:
         unproven = [o for o in session.outcomes if o.word == "unproven"]
         parts = [f"{o.item}, {o.arm}: {o.short or o.text}" for o in unproven[:SHOWN_CAUSES]]

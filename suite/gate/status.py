@@ -26,6 +26,8 @@ def exit_status(session: Session, judged: Judgement) -> int:
         return BROKEN  # what was asked for was a baseline, and part of it is not fit to be one
     if "infrastructure" in words:
         return INFRASTRUCTURE
+    if session.reference is not None and all(v.word in ("unjudged", "invalid") for v in verdicts):
+        return UNDECIDED  # promises may hold, but nothing was compared
     asked = bool(session.asked or outcomes)  # an imported run was asked nothing
     if asked and nothing_judged(verdicts, outcomes) and not (plan.recording and verdicts):
         return BROKEN if plan.require_baseline else UNDECIDED

@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 
 from suite.gate.accepted import ACCEPTANCE, prompt_logs, same_texts
-from suite.gate.builds import BuildVerdict, is_judged, judge_builds
+from suite.gate.builds import BuildVerdict, is_judged, judge_builds, rounds_of
 from suite.gate.conclude import conclude
 from suite.gate.decide import PASS_WIDTH
+from suite.gate.duet import itself
 from suite.gate.records import Key, Launch, Series, Session, differing, round_value
 from suite.gate.rules import MetricRule, Rules
 from suite.gate.status import BROKEN
@@ -33,6 +34,7 @@ WORDS: dict[str, Word] = {
 FEWEST = 2
 """Launches of each build that a figure is judged by, unless it is compared prompt by prompt."""
 MOST_PAIRS = 50
+TIMED = ("decode", "latency")
 
 
 def judge_two_builds(session: Session, book: Rules) -> Judgement:
@@ -93,6 +95,11 @@ class _Case:
     def planned(self) -> list[int]:
         return self.session.plan.look_launches or [FEWEST]
 
+    @property
+    def fewest(self) -> int:
+        """Launches of each build that a figure is judged by; in a duet rounds are the pairs."""
+        return 1 if self.session.plan.duet else FEWEST
+
     @cached_property
     def pairs(self) -> dict[tuple[str, str], int]:
         """Launches that both builds have of each series."""
@@ -126,13 +133,16 @@ class _Case:
         found = {key: v for where in self.both for key, v in self._unlike(where).items()}
         alike = [where for where in self.both if not differing(*(s.identity for s in self.both[where]))]
         sizes = {where: min(self.pairs[where], pairs) for where in alike}
-        for size in sorted({n for n in sizes.values() if n >= FEWEST} or {FEWEST}):
+        for size in sorted({n for n in sizes.values() if n >= self.fewest} or {self.fewest}):
             fitting = [where for where in alike if sizes[where] == size or self._by_prompts(where)]
             old, new = ([_first(self.both[where][i], size) for where in fitting] for i in (0, 1))
-            for told in judge_builds(old, new, order(size), self.book, share=share):
+            judged = judge_builds(
+                old, new, order(size), self.book, share=share, in_turn=self.session.plan.duet
+            )
+            for told in judged:
                 key = Key(told.question, told.arm, told.metric)
                 found[key] = self._verdict(key, told, look, sizes[key[:2]])
-        alone = [where for where in alike if sizes[where] < FEWEST and not self._by_prompts(where)]
+        alone = [where for where in alike if sizes[where] < self.fewest and not self._by_prompts(where)]
         return found | self._of_one_launch(alone, look)
 
     def _by_prompts(self, where: tuple[str, str]) -> bool:
@@ -182,7 +192,8 @@ class _Case:
         rule = self.book.of(key.metric, key.arm)
         assert rule is not None
         word = WORDS[told.answer]
-        if word == "invalid":
+        if word == "invalid" or told.change is None or math.isnan(told.change):
+            word = "invalid"
             reason = told.headline.removeprefix(f"{rule.label}: ")
             return self._plain(key, rule, word, reason, "fix what disturbed it and run again")
         old, new = (_first(s, max(pairs, 1)) for s in self.both[key[:2]])
@@ -218,6 +229,9 @@ class _Case:
             "pass": f"a loss of twice the margin of {margin} is excluded (95 %)",
         }.get(word, f"neither a loss beyond {margin} nor its absence is shown")
         grounds = f"{len(old.launches)}+{len(new.launches)} launches in turn"
+        if self.session.plan.duet:
+            rounds = sum(len(launch.rounds.get(rule.name, [])) for launch in new.launches)
+            grounds = f"{rounds} pairs of rounds in {len(new.launches)}+{len(new.launches)} launches at once"
         if rule.name == ACCEPTANCE:
             same, shared = same_texts(old.launches, new.launches)
             prompts = {p for launch in old.launches for p in prompt_logs(launch)}
@@ -251,7 +265,10 @@ class _Case:
     # ------------------------------------------------------------------ what only one build has, and all the rest
 
     def one_sided(self) -> dict[Key, Verdict]:
-        """Figures that only the candidate has: nothing to compare with, and why."""
+        """Figures that only the candidate has: nothing to compare with, and why.
+
+        That the reference's arm does not run is a finding; that it was not measured for another reason settles nothing.
+        """
         found = {}
         for new in self.session.series:
             where = (new.question, new.arm)
@@ -263,21 +280,26 @@ class _Case:
                     continue
                 now = _level(new.launches, metric)
                 value = None if now is None else round_value(math.exp(now))
-                reason = f"the reference has no such figure: {self._why_not(where)}"
+                broken, why = self._why_not(where)
+                word: Word = "unjudged" if broken else "invalid"
+                reason = f"the reference has no such figure: {why}"
                 estimate = Estimate(rule.label, rule.unit, value)
-                headline = f"{rule.label}: unjudged, {reason}"
                 key = Key(*where, metric)
-                found[key] = Verdict(*key, "unjudged", headline, reason, estimate, rule.margin)
+                headline = f"{rule.label}: {word}, {reason}"
+                found[key] = Verdict(*key, word, headline, reason, estimate, rule.margin)
         return found
 
-    def _why_not(self, where: tuple[str, str]) -> str:
+    def _why_not(self, where: tuple[str, str]) -> tuple[bool, str]:
+        """Whether the reference's arm itself is why a figure is missing, and what was said of it."""
         assert self.session.reference is not None
-        said = [
-            o.short or o.text
-            for o in self.session.reference.outcomes
-            if o.arm == where[1] and o.word not in ("kept", "skipped")
+        series = self.session.find(*where)
+        arms = {where[1], *(series.derived_from if series is not None else ())}
+        outcomes = [
+            o for o in self.session.reference.outcomes if o.arm in arms and o.word not in ("kept", "skipped")
         ]
-        return said[0] if said else "it was not measured"
+        broken = [o for o in outcomes if o.word == "broken"]
+        said = [o.short or o.text for o in (*broken, *outcomes)]
+        return bool(broken), said[0] if said else "it was not measured"
 
     def informational(self) -> dict[Key, Estimate]:
         """Changes of what is not judged, as they were measured."""
@@ -307,7 +329,24 @@ class _Case:
             if any(key.metric == ACCEPTANCE for key, _ in self.gated((new.question, new.arm))):
                 one, all_ = same_texts(old.launches, new.launches)
                 same, shared = same + one, shared + all_
-        return [f"{same} of {shared} greedy answers are the same text on both builds"] if shared else []
+        told = [f"{same} of {shared} greedy answers are the same text on both builds"] if shared else []
+        return [*told, *(self._duet_against_itself() if self.session.plan.duet else [])]
+
+    def _duet_against_itself(self) -> list[str]:
+        """The A/A of a duet: its reference's rounds in turn, as if every second one were of another build."""
+        told = []
+        for where, sides in self.both.items():
+            for key, rule in self.gated(where):
+                if rule.kind in TIMED:
+                    told.append((abs(itself(rounds_of(key.metric, rule.sign, sides))[0]), key))
+        known = [(size, key) for size, key in told if not math.isnan(size)]
+        if not known:
+            return []
+        size, key = max(known)
+        return [
+            f"A/A of this duet: the reference's rounds against one another differ by {100 * math.expm1(size):.1f} % at most "
+            f"({key.question}, {key.arm}: {key.metric}), {len(known)} figures"
+        ]
 
 
 def more_pairs(estimate: Estimate, rule: MetricRule, pairs: int) -> str:

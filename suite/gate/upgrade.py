@@ -121,6 +121,24 @@ def compare_builds(
     return _conclude(change, spread, layout, ALPHA * share, acceptance)
 
 
+def compare_pairs(
+    change: Array,
+    spread: Spread,
+    layout: Layout,
+    *,
+    share: float = 1.0,
+    acceptance: AcceptanceColumns = NO_ACCEPTANCE,
+) -> Comparison:
+    """Judge two builds that were up at once and asked in turn (`suite.gate.duet`).
+
+    change: (1, G), of each column the mean difference of its pairs of rounds, signed log; spread: what it is worth.
+    """
+    centre, told = change.copy(), by_prompt(spread, acceptance)
+    for g, pairs in acceptance.judged.items():
+        centre[:, g] = pairs.change[0]
+    return _conclude(centre, told, layout, ALPHA * share, acceptance)
+
+
 def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
     parts = np.where(layout.ratio, 2.0, 1.0)  # a ratio has the noise of two arms
     variance = variance / parts

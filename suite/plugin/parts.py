@@ -95,6 +95,7 @@ class Parts:
                 on_full=self.signals.stop,
                 part=f"-shard{self.shard.number}of{self.shard.of}" if self.shard else "",
                 compared=self.compared,
+                duet=self.settings.duet,
             )
             self.begun.note(self._first_entry(self.begun))
         return self.begun

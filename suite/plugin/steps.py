@@ -42,7 +42,9 @@ class Steps:
             show_plan(parts.config, parts.settings, parts.arranged, parts.expected)
             return True
         if parts.config.getoption("--plan"):
-            parts.progress.print(planned.of_plan(parts.settings, parts.arranged, parts.expected))
+            parts.progress.print(
+                planned.of_plan(parts.settings, parts.arranged, parts.expected, parts.first_starts)
+            )
             return True
         self._begin()
         done = parts.resumption.done if parts.resumption else ()

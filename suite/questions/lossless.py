@@ -19,6 +19,8 @@ AT_ONCE = 2.0
 """Tokens within which an answer must part to have parted at once."""
 ENOUGH = 2
 """Partings below this many prove nothing: one near tie can go either way."""
+NEIGHBOURS = 4
+"""Neighbouring lengths of prompts that must part at once between two builds: the shortest prompts have many near ties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class GreedyAnswers:
     Args:
         served: the server to ask.
         noted: answers by arm and prompt, kept for the whole run.
+        reference: of a candidate, those of the build that it is compared with.
     """
 
     def __init__(
@@ -120,7 +123,9 @@ class GreedyAnswers:
         noted: MutableMapping[str, Mapping[str, GreedyAnswer]],
         prompts: int,
         max_tokens: int,
+        reference: Mapping[str, Mapping[str, GreedyAnswer]] | None = None,
     ) -> None:
+        self._reference = reference or {}
         self._served = served
         self._noted = noted
         self._prompts = prompts
@@ -181,6 +186,28 @@ class GreedyAnswers:
         for what, kind in (("the answers", False), ("the answers to short text completions", True)):
             self._must_agree(arm, ceiling, what, kind)
         return found
+
+    def must_be_as_on_the_reference(self) -> None:
+        """Assert that short text completions are answered as the other of two builds answers them.
+
+        Builds round otherwise, and near ties part their answers now and then: at some length, in some way of asking.
+        That neighbouring lengths part at once in every way is another server.
+
+        Raises:
+            BrokenPromise: they do.
+        """
+        arm = self._served.launch_id.arm
+        mine, theirs = (
+            {name: answer for name, answer in noted.get(arm, {}).items() if name.startswith(TEXT)}
+            for noted in (self._noted, self._reference)
+        )
+        lost = lost_lengths(theirs, mine)
+        if len(lost) >= NEIGHBOURS:
+            found = compare(theirs, mine)
+            raise BrokenPromise(
+                f"other answers than the reference's to short text completions: all of {lost[0]} to {lost[-1]} prompt "
+                f"tokens part at once, however they were asked\n  earliest: {found.earliest}"
+            )
 
     def _must_agree(self, arm: str, ceiling: float, what: str, texts: bool) -> None:
         if arm not in self._noted:

@@ -8,7 +8,9 @@ import pytest
 
 from suite.config import Sizes
 from suite.gate.precision import foreseen
+from suite.session import first_starts
 from suite.session.collection import Arranged, SeriesId, kind_of, launch_id_of, series_of
+from suite.session.plan import LaunchId
 from suite.session.price import Price, price
 from suite.session.settings import Settings
 from suite.session.times import Expected
@@ -16,8 +18,14 @@ from suite.terminal import table
 from suite.terminal.figures import duration, times
 
 
-def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[str]:
-    """What would be launched, in order, and what it costs: at the first look, and at worst."""
+def of_plan(
+    settings: Settings, arranged: Arranged, expected: Expected, first: Sequence[LaunchId] = ()
+) -> list[str]:
+    """What would be launched, in order, and what it costs: at the first look, and at worst.
+
+    Args:
+        first: launches before them that warm two builds and measure nothing.
+    """
     sizes, target = settings.sizes, settings.target
     measuring = list(
         {
@@ -28,14 +36,21 @@ def of_plan(settings: Settings, arranged: Arranged, expected: Expected) -> list[
     )
     passes = [item for item in measuring if kind_of(item) == "acceptance"]
     lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
-    for launch_id in arranged.launch_ids:
+    for launch_id in (*first, *arranged.launch_ids):
         lines.append(f"  {launch_id}, ready after about {expected.start_s(launch_id.arm):.0f} s")
     lines.append("with these command lines:")
     for arm in dict.fromkeys(launch_id.arm for launch_id in arranged.launch_ids):
         flags = " ".join(target.arm_flags(target.arm(arm)).merge(settings.extra_flags).shown())
         lines.append(f"  {arm}: {flags}")
+    if settings.comparing is not None:
+        lines += [f"  {name} is {text}" for name, text in settings.comparing.asked.items()]
     source = "measured in former runs" if expected.learned else "estimates of suite.toml"
     lines.append(f"{_cost(price(arranged.items, target, sizes, expected))} ({source})")
+    if first:
+        took = first_starts.seconds(first, expected)
+        lines.append(
+            f"and {times(len(first), 'first start', 'first starts')} of about {duration(took)} in all"
+        )
     lines += _at_worst(settings, arranged, expected)
     return [*lines, *_price(passes, measuring, sizes)]
 
@@ -77,11 +92,12 @@ def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], size
         series = item.stash[series_of]
         judged[series.ratio_of() if series.ratio else series] = len(series.metrics)
     tests = sum(judged.values())
-    rows = []
+    rows: list[tuple[str, str, str]] = []
     for item in passes:
         prompts = sizes.prompts_of(_context(item))
         change = foreseen(prompts, sizes.max_tokens, tests)
-        rows.append((f"  {item.stash[series_of].question}", str(prompts), f"{100 * change:.1f} %"))
+        row = (f"  {item.stash[series_of].question}", str(prompts), f"{100 * change:.1f} %")
+        rows += [row] if row not in rows else []
     head = ("acceptance, prompt by prompt", "prompts", "minimum detectable loss (90 % power)")
     asked = f"prompts of {sizes.max_tokens} tokens, of two builds whose answers part; of answers that stay the same far less"
     return [

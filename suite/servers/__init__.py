@@ -80,8 +80,11 @@ def launcher_for(
     *,
     tell: Tell | None = None,
     wait_s: float = 0.0,
+    locked: bool = True,
 ) -> Launcher | AttachLauncher:
     """What launches ``target``'s arms. ``wait_s`` is how long to wait for another run's lock.
+
+    Not ``locked``, it takes no lock: another launcher of this run holds them.
 
     ``say`` takes what goes on, in passing; ``tell`` a kind and a sentence of what bears on how far a run may be
     trusted and must not be lost (without it, ``say`` takes the sentence).
@@ -109,4 +112,4 @@ def launcher_for(
         assert isinstance(launch, config.ProcessLaunch)
         return ProcessWay(launch, suite.path.resolve().parent, host.is_local)
 
-    return Launcher(suite, target, log_dir, say, told, way_for, wait_s)
+    return Launcher(suite, target, log_dir, say, told, way_for, wait_s, locked=locked)

@@ -53,6 +53,8 @@ class Launcher:
         tell: Tell,
         way_for: Callable[[Host, config.Target], Way],
         wait_s: float,
+        *,
+        locked: bool = True,
     ) -> None:
         self._suite = suite
         self.target = target
@@ -61,6 +63,7 @@ class Launcher:
         self._tell = tell
         self._way_for = way_for
         self._wait_s = wait_s
+        self._locked = locked
         self.nodes: list[Node] = []
         self._ways: list[Way] = []
         self._serving = target
@@ -95,7 +98,7 @@ class Launcher:
 
     def _open_supervisor(self, node: Node) -> None:
         node.supervisor.open(
-            locks.keys(self._suite.path, self.target),
+            locks.keys(self._suite.path, self.target) if self._locked else [],
             {"target": self.target.name, "run": self.log_dir.parent.name},
             python=host_python(node.host, node.interpreter),
             wait_s=self._wait_s,

@@ -64,7 +64,7 @@ def asked(config: pytest.Config, suite: Suite, target: Target) -> Comparing | No
     """
     reference, candidate = config.getoption("--reference"), config.getoption("--candidate")
     if reference is None and candidate is None:
-        for option in ("--promote-on-pass", "--why"):
+        for option in ("--promote-on-pass", "--duet", "--why"):
             if config.getoption(option):
                 raise ConfigError(f"{option} goes with --reference and --candidate")
         return None
@@ -73,7 +73,7 @@ def asked(config: pytest.Config, suite: Suite, target: Target) -> Comparing | No
             ("--candidate", "--reference") if reference is None else ("--reference", "--candidate")
         )
         raise ConfigError(f"{there} compares two builds: name the other with {missing} (own: the target's)")
-    for option in ("--server-url", "--record-baseline", "--aa"):
+    for option in ("--server-url", "--record-baseline", "--aa", "--shard"):
         if config.getoption(option):
             raise ConfigError(
                 f"{option} does not go with --reference and --candidate, which compare two builds"

@@ -133,6 +133,12 @@ class JournalIndex:
             return {"hosts": ", ".join(names)}
         return boxes[-1] if boxes else {}
 
+    def item(self, item: str) -> Item | None:
+        """How an item ended, of whichever build it was asked."""
+        return self.items.get(item) or (
+            self.reference.items.get(item) if self.reference is not None else None
+        )
+
     def _reference(self, up_to: int | None) -> Reference | None:
         """The build that is compared with, as far as it was measured."""
         if self.reference is None or self.begun is None:

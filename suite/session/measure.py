@@ -23,7 +23,7 @@ from suite.session.collection import SeriesId
 from suite.session.measurement import Measurement
 from suite.session.outcomes import ArmNotInEffect
 from suite.session.recording import WorkloadResult
-from suite.session.rounds import Benchmark, Rounds, progress_line
+from suite.session.rounds import Benchmark, Beside, Rounds, progress_line
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
 from suite.session.steadiness import Steady, windows
@@ -47,6 +47,9 @@ class Measure:
         self._served = served
         self._on_played = on_played
         self._rounds = Rounds(run, served, series, benchmark, question)
+        self._partners_rounds: Callable[[RunningArm], Rounds] = lambda other: Rounds(
+            run, other, series, benchmark, question
+        )
         self._facts = facts
 
     def __call__(
@@ -184,20 +187,34 @@ class Measure:
         if played is not None:
             self._rounds.answers(asked)
         else:
-            played = WorkloadResult(
-                identity={
-                    **self._served.info.identity(),
-                    **self._run.environment.identity(),
-                    **asked.identity,
-                    "speculation_asked": speculation_asked(self._served.server.flags),
-                },
-                subject=self._facts(self._served),
-            )
-            try:
-                self._rounds.play(asked, played)
-            except LoadError:
-                self._served.check()  # a server that died is the cause, not the client that could not reach it
-                raise
-            self._served.played[asked.key] = played
+            played = self._fresh(asked)
         self._on_played(played)
         return played
+
+    def _fresh(self, asked: PlannedWorkload) -> WorkloadResult:
+        """Rounds played now; in a duet the other build's server is asked the same in turn, and keeps what is its own."""
+        played = self._result(self._served, asked)
+        partner = self._run.partner_of(self._served)
+        beside = None
+        if partner is not None and not partner.not_as_asked and asked.key not in partner.played:
+            beside = Beside(self._partners_rounds(partner), self._result(partner, asked))
+        try:
+            self._rounds.play(asked, played, beside)
+        except LoadError:
+            self._served.check()  # a server that died is the cause, not the client that could not reach it
+            raise
+        self._served.played[asked.key] = played
+        if partner is not None and beside is not None:
+            partner.played[asked.key] = beside.played
+        return played
+
+    def _result(self, served: RunningArm, asked: PlannedWorkload) -> WorkloadResult:
+        return WorkloadResult(
+            identity={
+                **served.info.identity(),
+                **self._run.environment.identity(),
+                **asked.identity,
+                "speculation_asked": speculation_asked(served.server.flags),
+            },
+            subject=self._facts(served),
+        )

@@ -80,7 +80,7 @@ class Playing:
     def _scenario(self, item: pytest.Item, launch_id: LaunchId, following: pytest.Item | None) -> bool:
         """Play one item, or tell what it said before; is it settled?"""
         run = self._run()
-        stored = run.told.items.get(item.nodeid) if launch_id in self._done else None
+        stored = run.told.item(item.nodeid) if launch_id in self._done else None
         if stored is None:
             self._time_for(item, launch_id)
         reason = run.stopping.reason

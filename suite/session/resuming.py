@@ -37,6 +37,7 @@ OPTIONS = {
     "shard": "--shard",
     "reference": "--reference",
     "candidate": "--candidate",
+    "duet": "--duet",
     "promote_on_pass": "--promote-on-pass",
     "why": "--why",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from suite import metrics
@@ -71,18 +72,37 @@ class Rounds:
             )
         )
 
-    def play(self, asked: PlannedWorkload, played: WorkloadResult) -> None:
-        launch = self._served.number
+    def play(self, asked: PlannedWorkload, played: WorkloadResult, beside: Beside | None = None) -> None:
+        """Warm up, play every round, and note all of it.
+
+        Args:
+            beside: in a duet the other build's server, which is asked the same in turn: first in every second round.
+        """
+        warmup_s = self._warmed(asked, played)
+        other_s = beside.rounds._warmed(asked, beside.played) if beside is not None else 0.0
+        with self._run.environment.watching() as watched:
+            self._rounds(asked, played, watched, beside)
+        self._over(asked, played, watched, warmup_s)
+        if beside is not None:
+            beside.rounds._over(asked, beside.played, watched, other_s)
+
+    def _warmed(self, asked: PlannedWorkload, played: WorkloadResult) -> float:
+        """Warm up, and note what is about to be played; how long it took."""
         began = time.monotonic()
         if not asked.counts_only:
             for batch in warm_up(self._run, self._served, asked):
                 self._tell_mishaps(f"warm-up of {asked.label}", batch)
         warmup_s = time.monotonic() - began
         facts = (plain_facts(played.identity), plain_facts(played.subject))
-        self._run.note(entries.Workload(launch, asked.key, *facts))
+        self._run.note(entries.Workload(self._served.number, asked.key, *facts))
         self.answers(asked)
-        with self._run.environment.watching() as watched:
-            self._rounds(asked, played, watched)
+        return warmup_s
+
+    def _over(
+        self, asked: PlannedWorkload, played: WorkloadResult, watched: Watched, warmup_s: float
+    ) -> None:
+        """All rounds were played: note what is known only now, and see that the server is still sound."""
+        launch = self._served.number
         if any(len(round_.ok) < len(round_.requests) for round_ in played.rounds):
             self._served.must_live()  # what looks like failing requests may be its end
         played.invalid.extend(
@@ -116,49 +136,32 @@ class Rounds:
         """For which question something is played: by this two with equal workloads are told apart."""
         return f"{self._served.launch_id}: {self._question or asked.label}"
 
-    def _rounds(self, asked: PlannedWorkload, played: WorkloadResult, watched: Watched) -> None:
+    def _rounds(
+        self, asked: PlannedWorkload, played: WorkloadResult, watched: Watched, beside: Beside | None
+    ) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
-        target = self._run.target
-        results: list[LoadRound] = []
-
-        def one_round() -> None:
-            number_of_round = len(played.rounds) + 1
-            label = f"{self._told(asked)}, round {number_of_round} of {asked.rounds}"
-            self._served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
-            unique = f"round {number_of_round}, prompt " if asked.cold else None
-            result = play(
-                self._served.endpoint,
-                asked.workload.sized(unique_prefix=unique),
-                ClosedLoop(asked.concurrency, asked.workload.requests),
-                sampling=asked.sampling,
-                timeout_s=target.timeouts.request_s,
-                stall_s=target.timeouts.stall_s,
-                keep_text=asked.counts_only and asked.sampling.temperature == 0,
-                limits=ClientLimits(**target.client.model_dump()),
-                progress=lambda progress: self._run.passing(progress_line(label, progress)),
-            )
-            results.append(result)
-
-        began = [0.0]
+        mine = _Turn(self, asked, played, watched)
+        other = _Turn(beside.rounds, asked, beside.played, watched) if beside is not None else None
 
         def before() -> None:
-            self._run.stopping.check(time.monotonic() - began[0] if played.rounds else 0.0)
-            began[0] = time.monotonic()
-            cache.flush(self._served.endpoint)
+            self._run.stopping.check(mine.seconds if played.rounds else 0.0)
+            if other is not None and len(played.rounds) % 2:
+                other.whole()
+            mine.before()
 
         def after() -> None:
-            result = results.pop()
-            self._keep(asked, played, result, began[0], watched.powers_w())
-            self._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
+            mine.after()
+            if other is not None and len(played.rounds) % 2:
+                other.whole()
 
         benchmark = self._benchmark()
         benchmark.group = asked.label
         counted = self._served.counters()
         try:
-            benchmark.pedantic(one_round, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
-            while self._imprecise(asked, played) and self._run.can_spare(time.monotonic() - began[0]):
+            benchmark.pedantic(mine.play, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
+            while self._imprecise(asked, played) and self._run.can_spare(mine.seconds):
                 before()
-                one_round()
+                mine.play()
                 after()
         except StoppedEarly:
             if not played.rounds:
@@ -238,6 +241,67 @@ class Rounds:
             "sglang": self._served.info.version,
             **{name: value for name, value in medians.items() if value is not None},
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The other build of a duet: what plays its rounds, and what they come to."""
+
+    rounds: Rounds
+    played: WorkloadResult
+
+
+class _Turn:
+    """One server's round after round of a workload."""
+
+    def __init__(
+        self, rounds: Rounds, asked: PlannedWorkload, played: WorkloadResult, watched: Watched
+    ) -> None:
+        self._watched = watched
+        self._rounds = rounds
+        self._asked = asked
+        self._played = played
+        self._results: list[LoadRound] = []
+        self._began = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Since the last round began."""
+        return time.monotonic() - self._began
+
+    def before(self) -> None:
+        self._began = time.monotonic()
+        cache.flush(self._rounds._served.endpoint)
+
+    def play(self) -> None:
+        asked, run, served = self._asked, self._rounds._run, self._rounds._served
+        number_of_round = len(self._played.rounds) + 1
+        label = f"{self._rounds._told(asked)}, round {number_of_round} of {asked.rounds}"
+        served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
+        unique = f"round {number_of_round}, prompt " if asked.cold else None
+        result = play(
+            served.endpoint,
+            asked.workload.sized(unique_prefix=unique),
+            ClosedLoop(asked.concurrency, asked.workload.requests),
+            sampling=asked.sampling,
+            timeout_s=run.target.timeouts.request_s,
+            stall_s=run.target.timeouts.stall_s,
+            keep_text=asked.counts_only and asked.sampling.temperature == 0,
+            limits=ClientLimits(**run.target.client.model_dump()),
+            progress=lambda progress: run.passing(progress_line(label, progress)),
+        )
+        self._results.append(result)
+
+    def after(self) -> None:
+        result = self._results.pop()
+        asked, played = self._asked, self._played
+        self._rounds._keep(asked, played, result, self._began, self._watched.powers_w())
+        self._rounds._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
+
+    def whole(self) -> None:
+        self.before()
+        self.play()
+        self.after()
 
 
 def progress_line(label: str, progress: Progress) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,15 @@ from suite.config import Sizes, Suite, Target
 from suite.gate import Facts, WriteFailed
 from suite.gate.records import differing, plain_facts
 from suite.hosts import HostError
-from suite.servers import LaunchFailed, NotThisArm, ServerError, SupervisorLost, launcher_for
+from suite.servers import (
+    AttachLauncher,
+    Launcher,
+    LaunchFailed,
+    NotThisArm,
+    ServerError,
+    SupervisorLost,
+    launcher_for,
+)
 from suite.session import fold, journal
 from suite.session.disk import ResultsDisk
 from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready, Round
@@ -30,6 +38,7 @@ from suite.session.plan import LaunchId
 from suite.session.running_arm import RunningArm
 from suite.session.sides import Side, sides_of, under_test
 from suite.session.stopping import Stopping
+from suite.session.up import Up
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
 from suite.terminal.progress import RunProgress
@@ -48,6 +57,7 @@ class Run:
         on_full: called, in whatever thread finds out, when results cannot be written any more.
         part: added to the name of its directory, where it is a part of a whole.
         compared: the builds of a run that compares two, by the names of their slots.
+        duet: have both of them up at once, of the same arm and launch.
 
     Raises:
         WriteFailed: the directory cannot be written, or another run is writing it.
@@ -66,6 +76,7 @@ class Run:
         on_full: Callable[[str], None] = lambda reason: None,
         part: str = "",
         compared: Mapping[str, Build] | None = None,
+        duet: bool = False,
     ) -> None:
         self.suite = suite
         self.budget = budget
@@ -90,22 +101,37 @@ class Run:
         self.sides = sides_of(suite, flagged, compared or {}, lambda: self.environment.host, self.directory)
         """The builds that are served, by the names of their slots."""
         self.target = under_test(self.sides).target
-        self._launcher = launcher_for(
-            suite, self.target, log_dir=self.directory / "logs", say=self.passing, tell=self.tell
-        )
-        # logs are named by the number of their launch: those of earlier tries stay
-        self._launcher.launches = max(self.told.launches, default=0)
         self.environment = HostEnvironment(suite, self.target)
-        self._launcher.cards = self.environment.own_cards
+        self._launchers = self._made_launchers(duet)
         self.disk = ResultsDisk(self.directory, on_full)
         self._untold: queue.SimpleQueue[Note] = queue.SimpleQueue()
         self.losses = Losses()
         self._open = ExitStack()
-        self._entered = False
-        self._served: RunningArm | None = None
+        self._entered: list[Launcher | AttachLauncher] = []
+        self._up = Up(duet=duet)
         self._failed: dict[str, Exception] = {}
         self._lost: Exception | None = None
         """Why nothing at all can be launched, once that is known."""
+
+    def _made_launchers(self, duet: bool) -> dict[str, Launcher | AttachLauncher]:
+        """By build, one for all, or one each where two are up at once; the first to be entered takes the locks."""
+        made: dict[str, Launcher | AttachLauncher] = {}
+        for name, side in self.sides.items():
+            if made and not duet:
+                made[name] = next(iter(made.values()))
+                continue
+            # a port that is fixed is one server's; the other takes a free one
+            target = side.target.model_copy(update={"port": None}) if made else self.target
+            made[name] = launcher_for(
+                self.suite,
+                target,
+                log_dir=self.directory / "logs",
+                say=self.passing,
+                tell=self.tell,
+                locked=not made,
+            )
+            made[name].cards = self.environment.own_cards
+        return made
 
     @property
     def main(self) -> Side:
@@ -156,13 +182,13 @@ class Run:
             ArmUnavailable: one of these was told at an earlier try in this run.
             ServerDied, SupervisorLost: it was up and is gone; the next call brings it up again.
         """
-        if self._served is not None and self._served.launch_id == launch_id:
+        if launch_id in self._up:
             try:
-                self._served.check("after")
+                self._up[launch_id].check("after")
             except Exception:
-                self._stop()
+                self._stop([launch_id])
                 raise
-            return self._served
+            return self._up[launch_id]
         began = time.monotonic()
         try:
             return self._another(launch_id)
@@ -171,11 +197,28 @@ class Run:
 
     def is_up(self, launch_id: LaunchId) -> bool:
         """Is the server of this launch up, so that it need not be launched?"""
-        return self._served is not None and self._served.launch_id == launch_id
+        return launch_id in self._up
+
+    def partner_of(self, running: RunningArm) -> RunningArm | None:
+        """In a duet the other build's server of the same arm and launch, brought up if it can be.
+
+        Raises:
+            SupervisorLost: the suite's own process beside it is gone; asked again, it comes up.
+        """
+        if len(set(map(id, self._launchers.values()))) < 2 or not running.launch_id.number:
+            return None
+        build = next(name for name in self.sides if name != running.launch_id.build)
+        other = LaunchId(running.launch_id.arm, running.launch_id.number, build)
+        try:
+            return self.served(other)
+        except SupervisorLost:
+            raise
+        except (ServerError, HostError, ProbeError, ArmUnavailable):
+            return None  # its own items tell why
 
     def _another(self, launch_id: LaunchId) -> RunningArm:
         """Take down what is up, and launch this."""
-        self._stop()
+        self._stop(self._up.in_the_way_of(launch_id))
         self.tell_waiting()
         if (why := self.losses.given_up(launch_id.who)) is not None:
             raise ArmUnavailable(f"{launch_id.who} is not launched again: {why}", why)
@@ -187,7 +230,7 @@ class Run:
             Launching(number, launch_id.arm, launch_id.number, time.time(), self.target.host, launch_id.build)
         )
         try:
-            self._served = self._start(launch_id, number)
+            running = self._start(launch_id, number)
         except NotThisArm as error:
             self.note(Failed(number, error.summary, time.monotonic() - begun))
             raise
@@ -207,13 +250,17 @@ class Run:
             self.note(Failed(number, _summary(error), time.monotonic() - begun))
             self._lost = error
             raise
-        return self._served
+        self._up.add(running)
+        return running
 
     def _start(self, launch_id: LaunchId, number: int) -> RunningArm:
-        if not self._entered:
+        launcher = self._launchers[launch_id.build]
+        if launcher not in self._entered:
             self.disk.watch()
-            self._open.enter_context(self._launcher)
-            self._entered = True
+            self._open.enter_context(launcher)
+            self._entered.append(launcher)
+        # logs are named by the number of their launch: those of earlier tries stay
+        launcher.launches = number - 1
         side = self.sides[launch_id.build]
         arm = side.target.arm(launch_id.arm)
         begun = time.monotonic()
@@ -221,9 +268,10 @@ class Run:
         if self.outlook is not None:
             self.outlook.launching(launch_id)
         self.passing(f"launching {launch_id}")
-        self.environment.before_launch()
+        if not self._up:
+            self.environment.before_launch()
         try:
-            server = self._launcher.start(arm, side.target)
+            server = launcher.start(arm, side.target)
         finally:
             self._launching = None
         served = RunningArm(side.target, arm, launch_id, server, number, files=side.files)
@@ -253,13 +301,17 @@ class Run:
                 self.note(note)
                 self.progress.say(note.text)
 
-    def _stop(self) -> None:
-        if self._served is not None:
-            self.passing(f"ending {self._served.launch_id}")
-            served, self._served = self._served, None
-            began = time.monotonic()
-            served.server.stop()
-            self.note(Ended(served.number, time.monotonic() - began))
+    def _stop(self, launch_ids: Iterable[LaunchId]) -> None:
+        with ExitStack() as stack:  # one that cannot be ended does not spare the others
+            for launch_id in launch_ids:
+                stack.callback(self._stop_one, launch_id)
+
+    def _stop_one(self, launch_id: LaunchId) -> None:
+        self.passing(f"ending {launch_id}")
+        running = self._up.take(launch_id)
+        began = time.monotonic()
+        running.server.stop()
+        self.note(Ended(running.number, time.monotonic() - began))
 
     def forget(self, launch_id: LaunchId) -> None:
         """That this launch did not come up is told of it when it is measured."""
@@ -268,17 +320,18 @@ class Run:
     def drop_lost(self) -> None:
         """Let go of a server that is gone, so that the next one who asks gets another."""
         with contextlib.suppress(ServerError, HostError):
-            self._stop()
+            self._stop(self._up)
 
     def abandon(self) -> None:
         """Have whatever is up ended within seconds and wait for nothing; :meth:`close` waits for it."""
-        self._served = None
-        self._launcher.abandon()
+        self._up.forget()
+        for launcher in self._launchers.values():
+            launcher.abandon()
 
     def close(self) -> None:
         """End whatever is up. Safe to call more than once."""
         try:
-            self._stop()
+            self._stop(self._up)
         finally:
             try:
                 self._open.close()

@@ -54,6 +54,7 @@ class Settings:
         if self.accepted and not self.record:
             raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
         self.require_baseline: bool = option("--require-baseline")
+        self.duet: bool = option("--duet")
         self.promote_on_pass: bool = option("--promote-on-pass")
         if self.promote_on_pass:
             preconditions.writable(self.baselines, "--baselines")
@@ -73,12 +74,13 @@ class Settings:
             require_baseline=self.require_baseline,
             recording=self.record,
             accepted=self.accepted,
+            duet=self.duet,
         )
 
     @property
     def fewest_launches(self) -> int:
         """Launches of each arm without which nothing can be told."""
-        return comparing.FEWEST if self.comparing is not None else 1
+        return comparing.FEWEST if self.comparing is not None and not self.duet else 1
 
     def cut(self, sizes: Sizes) -> None:
         """Measure no more than this: what ``--minutes`` left of the plan."""

@@ -204,3 +204,23 @@ def _speed_rule():
     rule = Rules().of("output_tokens_per_s", "mtp-on")
     assert rule is not None
     return rule
+
+
+def test_a_reference_that_could_not_be_measured_settles_nothing() -> None:
+    lost = Outcome("decode", "decode", "mtp-on", 1, "infrastructure", short="the port is taken")
+    judgement = said(without(compared(), "mtp-on", "reference", lost))
+    assert judgement.status == 8
+    assert judgement.verdicts[SPEED].word == "invalid"
+    assert "the port is taken" in judgement.sentence
+
+
+def test_a_reference_of_which_no_arm_starts_is_no_go_ahead() -> None:
+    session = compared()
+    assert session.reference is not None
+    outcomes = [msgspec.structs.replace(DOES_NOT_START, arm=arm) for arm in ("mtp-off", "mtp-on")]
+    nothing = msgspec.structs.replace(session.reference, series=[], outcomes=outcomes)
+    kept = [Outcome("activation", "activation", "mtp-on", 1, "kept")]
+    judgement = said(msgspec.structs.replace(session, reference=nothing, outcomes=kept))
+    assert judgement.status == 8
+    assert judgement.sentence.startswith("CANNOT TELL YET")
+    assert "does not start: no room" in judgement.sentence

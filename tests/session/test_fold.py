@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -10,9 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.gate import Launch, Session
-from suite.session.entries import Begun, Closed, Complete, Entry, Measured, Resumed, Round, Workload
+from suite.session.entries import (
+    Begun,
+    Closed,
+    Complete,
+    Entry,
+    Item,
+    Launching,
+    Measured,
+    Resumed,
+    Round,
+    Workload,
+)
 from suite.session.fold import told
-from suite.session.plan import LaunchId
+from suite.session.plan import BUILDS, LaunchId, alternate
 from tests.session.made import ARMS, QUESTIONS, begun, launched, played, sample, whole
 
 WHOLE = whole()
@@ -195,3 +207,69 @@ def test_complete_launches_are_known():
         LaunchId("mtp-off", 1),
         LaunchId("mtp-on", 1),
     }
+
+
+def of_build(entries: Sequence[Entry], build: str, first: int) -> list[Entry]:
+    """The same launches, of one of two builds, numbered from `first` on."""
+    made: list[Entry] = []
+    for entry in entries:
+        changed: dict[str, object] = {}
+        if (launch := getattr(entry, "launch", None)) is not None:
+            changed["launch"] = launch + first - 1
+        if isinstance(entry, Launching | Complete | Item):
+            changed["build"] = build
+        made.append(msgspec.structs.replace(entry, **changed))
+    return made
+
+
+def of_two() -> list[Entry]:
+    """A run of two builds: each arm's two launches of both, in turn."""
+    plan = msgspec.structs.replace(begun(2), builds={"reference": "0.5.20", "candidate": "0.5.23"})
+    entries: list[Entry] = [plan]
+    order = alternate(LaunchId(arm, n, b) for arm in ARMS for n in (1, 2) for b in BUILDS)
+    for number, launch_id in enumerate(order, 1):
+        entries += of_build(launched(1, launch_id.arm, launch_id.number), launch_id.build, number)
+    return entries
+
+
+def test_of_two_builds_each_has_its_own_series_and_none_of_the_others():
+    whole = told(of_two())
+    session = whole.session()
+    assert session.reference is not None
+    assert (session.reference.name, session.reference.candidate) == ("0.5.20", "0.5.23")
+    for side in (session.series, session.reference.series):
+        assert {(s.question, s.arm) for s in side} == {
+            (s.question, s.arm) for s in told(WHOLE).session().series
+        }
+        assert {len(s.launches) for s in side} == {2}
+    assert len(session.outcomes) == len(session.reference.outcomes) == 8
+    assert whole.complete == {LaunchId(arm, n, b) for arm in ARMS for n in (1, 2) for b in BUILDS}
+    assert all(
+        whole.item(e.item) is not None for e in of_two() if isinstance(e, Item)
+    )  # told again, not asked again
+
+
+@given(st.integers(1, len(of_two())), st.sampled_from(BUILDS))
+def test_a_comparison_cut_anywhere_pairs_launches_of_one_number(cut, build):
+    half = told(of_two()[:cut]).session()
+    assert half.reference is not None
+    for series in half.series:
+        other = half.reference.find(series.question, series.arm)
+        if other is not None:
+            assert len(series.launches) == len(other.launches)
+
+
+def test_a_launch_that_one_build_lost_is_compared_with_nothing():
+    lost = next(
+        e.launch
+        for e in of_two()
+        if isinstance(e, Launching) and (e.build, e.arm, e.number) == ("candidate", "mtp-on", 1)
+    )
+    left = [e for e in of_two() if getattr(e, "launch", None) != lost or isinstance(e, Launching)]
+    session = told(left).session()
+    assert session.reference is not None
+    mine, theirs = (side.find("decode[c1]", "mtp-on") for side in (session, session.reference))
+    assert mine is not None
+    assert theirs is not None
+    assert len(mine.launches) == len(theirs.launches) == 1
+    assert mine.launches[0].rounds == theirs.launches[0].rounds  # both are launch 2, made alike

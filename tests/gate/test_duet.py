@@ -1,0 +1,111 @@
+"""Two builds asked in turn: what the machine does to both is nobody's change, and a launch's luck is not averaged away."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.gate import Launch, Series
+from suite.gate.builds import judge_builds
+from suite.gate.duet import LAUNCH_SD, Rounds, change, itself
+from suite.gate.upgrade import order
+from tests.gate.test_two_builds import SPEED, compared, said
+
+
+def noisy(
+    launches: int, rounds: int, slower: float, seed: int = 1, own: float = 0.005, common: float = 0.2
+) -> Rounds:
+    """A machine that wanders by `common` from round to round, and rounds that differ by `own` beside."""
+    chance = np.random.default_rng(seed)
+    old, new = [], []
+    for _ in range(launches):
+        machine = common * chance.standard_normal(rounds)
+        old.append(machine + own * chance.standard_normal(rounds))
+        new.append(machine + math.log1p(slower) + own * chance.standard_normal(rounds))
+    return Rounds(old, new)
+
+
+@given(st.integers(1, 4), st.integers(3, 12), st.integers(0, 10**6))
+def test_what_the_machine_does_to_both_changes_nothing(launches: int, rounds: int, seed: int) -> None:
+    calm, wild = (change(noisy(launches, rounds, 0.0, seed, common=c)) for c in (0.0, 0.5))
+    assert wild[0] == pytest.approx(calm[0], abs=1e-9)
+    assert wild[1].variance == pytest.approx(calm[1].variance, abs=1e-9)
+
+
+def test_more_rounds_never_say_more_than_the_launch_does() -> None:
+    for rounds in (10, 100, 1000):
+        spread = change(noisy(2, rounds, 0.0))[1]
+        assert spread.variance[0] >= 2 * LAUNCH_SD**2 / 2
+
+
+def test_a_change_is_found_with_an_interval_that_holds_it_as_often_as_it_says() -> None:
+    held = []
+    for seed in range(400):
+        chance = np.random.default_rng(seed + 10**6)
+        rounds = noisy(2, 6, 0.03, seed)
+        luck = [LAUNCH_SD * chance.standard_normal() * math.sqrt(2) for _ in rounds.new]
+        moved = Rounds(rounds.old, [new + shift for new, shift in zip(rounds.new, luck, strict=True)])
+        centre, spread = change(moved)
+        held.append(abs(centre - math.log1p(0.03)) <= spread.bound(0.975)[0])
+    assert 0.92 <= np.mean(held) <= 0.98  # 95 %, 400 tries: +-2.2 % is two standard errors
+
+
+def test_the_reference_against_itself_shows_nothing_but_its_own_noise() -> None:
+    centre, spread = itself(noisy(2, 12, 0.3, own=0.01, common=0.0))
+    assert abs(centre) < 3 * spread.se[0]
+    assert math.isnan(itself(Rounds([np.array([1.0])], [np.array([1.0])]))[0])
+
+
+def test_rounds_that_are_missing_on_one_side_are_no_pairs() -> None:
+    whole = noisy(1, 6, 0.1, common=0.0)
+    old = [np.where(np.arange(6) == 2, math.nan, whole.old[0])]
+    assert change(Rounds(old, whole.new))[0] == pytest.approx(
+        np.delete(whole.new[0] - whole.old[0], 2).mean(), abs=1e-12
+    )
+    assert math.isnan(change(Rounds([np.array([math.nan])], [np.array([0.0])]))[0])
+
+
+def wandering(series: Series, machine: list[np.ndarray]) -> Series:
+    """The same on a machine whose speed wanders by tens of percent from round to round."""
+    launches = []
+    for launch, factors in zip(series.launches, machine, strict=True):
+        rounds = {
+            name: [
+                v and (v / f if name.endswith("per_s") else v * f)
+                for v, f in zip(values, factors, strict=True)
+            ]
+            for name, values in launch.rounds.items()
+        }
+        launches.append(Launch(rounds, answers=launch.answers))
+    return msgspec.structs.replace(series, launches=launches)
+
+
+@pytest.mark.parametrize(("slower", "answers"), [(0.0, {"go"}), (0.1, {"no-go"})])
+def test_a_duet_sees_ten_percent_where_launches_in_turn_see_nothing(slower: float, answers: set[str]) -> None:
+    session = compared(2, spread=0.0, slower=slower)
+    assert session.reference is not None
+    old, new = (s.find("decode_throughput[c1]", "mtp-on") for s in (session.reference, session))
+    assert old is not None
+    assert new is not None
+    chance = np.random.default_rng(7)
+    machine = [np.exp(0.25 * chance.standard_normal(5)) for _ in old.launches]
+    sides = [[wandering(s, machine)] for s in (old, new)]
+    told = {v.metric: v.answer for v in judge_builds(*sides, order(2), in_turn=True)}
+    assert {told["tpot_s"], told["output_tokens_per_s"]} == answers
+    apart = [np.exp(0.25 * chance.standard_normal(5)) for _ in old.launches]
+    sides = [[wandering(old, machine)], [wandering(new, apart)]]
+    assert {v.answer for v in judge_builds(*sides, order(2))} == {"inconclusive"}
+
+
+def test_one_launch_of_each_is_enough_for_a_duet_and_its_a_a_is_told() -> None:
+    session = compared(1, spread=0.0, slower=0.1)
+    duet = msgspec.structs.replace(session, plan=msgspec.structs.replace(session.plan, duet=True))
+    judgement = said(duet)
+    assert judgement.verdicts[SPEED].word == "regression"
+    assert "5 pairs of rounds" in judgement.verdicts[SPEED].reason
+    assert any(note.startswith("A/A of this duet") for note in judgement.notes)
