@@ -17,13 +17,15 @@ class Build:
     """One SGLang.
 
     name: as it was asked for, and as it is told; launch: how its servers are started, ``None``: as the target does;
-    flags, env: changes to the target's, for this build alone; version: of SGLang, where the name tells it.
+    flags, env: changes to the target's, for this build alone; lock: what was installed beside it, as pins, where
+    this suite installed it; version: of SGLang, where the name tells it.
     """
 
     name: str
     launch: config.ProcessLaunch | config.DockerLaunch | None = None
     flags: Mapping[str, FlagChangeValue] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    lock: tuple[str, ...] = ()
     version: str = ""
 
     def on(self, target: config.Target) -> config.Target:

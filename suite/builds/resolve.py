@@ -57,17 +57,17 @@ def _made(table: config.Build, target: config.Target, directory: Path, say: Say)
     if table.python is None and version is None and table.checkout is None:
         _no_other_packages(table, target)
         return Build(table.name, None, table.flags, table.env)
-    python = _interpreter(table, version, target, directory, say)
-    return Build(table.name, _process(python, target), table.flags, table.env, version or "")
+    python, lock = _interpreter(table, version, target, directory, say)
+    return Build(table.name, _process(python, target), table.flags, table.env, lock, version or "")
 
 
 def _interpreter(
     table: config.Build, version: str | None, target: config.Target, directory: Path, say: Say
-) -> str:
-    """An interpreter that has the build."""
+) -> tuple[str, tuple[str, ...]]:
+    """An interpreter that has the build, and what is installed beside it."""
     if table.python is not None:
         _no_other_packages(table, target)
-        return _there(table.python, target, directory)
+        return _there(table.python, target, directory), ()
     if target.host != "local":
         raise BuildError(
             f"build {table.name}: environments are made on this machine only, and target {target.name} is on "
@@ -79,7 +79,7 @@ def _interpreter(
         assert table.checkout is not None
         tree = checkouts.taken(Path(table.checkout), table.commit or "HEAD", say)
         made = environments.whole_of(tree, table.packages, say)
-    return made.python
+    return made.python, made.lock
 
 
 def _no_other_packages(table: config.Build, target: config.Target) -> None:
