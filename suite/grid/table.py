@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.grid.cells import Cell, speedup
+from suite.terminal import markdown as md
 from suite.terminal.figures import number
 
 Cells = Mapping[tuple[str, int, int], Cell]
@@ -21,6 +22,7 @@ HEAD = (
     "acceptance length",
     "speed-up",
 )
+RIGHT = (1, *range(3, len(HEAD)))
 TELLING_CACHE = 0.01
 
 
@@ -33,14 +35,8 @@ def in_order(cells: Cells, arms: Sequence[str]) -> list[Cell]:
 def markdown(cells: Cells, arms: Sequence[str], title: str) -> str:
     """The table with its notes; paste it anywhere."""
     ordered = in_order(cells, arms)
-    rows = [HEAD, *(_row(cells, cell, arms[0]) for cell in ordered)]
-    lines = [
-        f"**{title}**",
-        "",
-        _line(rows[0]),
-        _line(["---", *["---:"] * 1, "---", *["---:"] * (len(HEAD) - 3)]),
-    ]
-    lines += [_line(row) for row in rows[1:]]
+    rows = [_row(cells, cell, arms[0]) for cell in ordered]
+    lines = [f"**{title}**", "", *md.table(HEAD, rows, right=RIGHT)]
     return "\n".join([*lines, "", *_notes(ordered)]) + "\n"
 
 
@@ -65,10 +61,6 @@ def cell_name(arm: str, context: int, clients: int) -> str:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
-
-
-def _line(words: Iterable[str]) -> str:
-    return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
 
 
 def _notes(cells: Iterable[Cell]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -12,7 +11,9 @@ from suite.gate import Judgement, Key, Session, Verdict, Word
 from suite.report import two_builds
 from suite.report.summary import by_severity, changed_by_arms
 from suite.report.terminal import change_of, why_passes
+from suite.terminal import markdown
 from suite.terminal.figures import number, percent
+from suite.terminal.markdown import escaped
 
 NAME = "summary.md"
 GITHUB = "GITHUB_STEP_SUMMARY"
@@ -20,8 +21,6 @@ GITHUB = "GITHUB_STEP_SUMMARY"
 
 MARKS = {0: "GO", 1: "NO-GO", 8: "CANNOT TELL", 9: "INFRASTRUCTURE"}
 PLOT_WIDTH = 41
-CHARS = 1000
-"""How much of one text is shown: the sentence of a run is never cut."""
 PASSES_FOLDED = 6
 """More passes than this are put behind a fold."""
 
@@ -68,12 +67,6 @@ def write(folder: Path, page: str) -> Path:
     return path
 
 
-def escaped(said: str) -> str:
-    """Foreign text on one line of markdown: no markup, no HTML, no break of a table."""
-    plain = one_line(said, CHARS).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_|\[\]#~])", r"\\\1", plain)
-
-
 def _subject(session: Session) -> str:
     versions = sorted({str(s.subject["sglang"]) for s in session.series if s.subject.get("sglang")})
     build = f", SGLang {', '.join(versions)}" if versions else ""
@@ -98,29 +91,27 @@ def _held(session: Session) -> list[str]:
     rows = two_builds.held(session)
     if not rows:
         return []
-    lines = [" | ".join(two_builds.HEADS), "---|---|---|---"]
-    lines += [" | ".join(map(escaped, row)) for row in rows]
-    return ["\n".join(f"| {line} |" if not line.startswith("---") else f"|{line}|" for line in lines)]
+    shown = [list(map(escaped, row)) for row in rows]
+    return ["\n".join(markdown.table(two_builds.HEADS, shown))]
 
 
 def _table(pairs: Iterable[tuple[Key, Verdict]], against: str) -> str:
-    rows = [
-        f"| | scenario | arm | figure | value | {against} | change (95 % CI) |",
-        "|---|---|---|---|---:|---:|---:|",
+    heads = ("", "scenario", "arm", "figure", "value", against, "change (95 % CI)")
+    rows = [_row(key, verdict) for key, verdict in pairs]
+    return "\n".join(markdown.table(heads, rows, right=(4, 5, 6)))
+
+
+def _row(key: Key, verdict: Verdict) -> list[str]:
+    estimate = verdict.estimate
+    return [
+        f"**{verdict.word}**" if verdict.word != "pass" else "pass",
+        escaped(key.question),
+        escaped(key.arm),
+        escaped(estimate.label),
+        number(estimate.value, estimate.unit),
+        number(estimate.baseline_value, estimate.unit),
+        change_of(estimate),
     ]
-    for key, verdict in pairs:
-        estimate = verdict.estimate
-        cells = [
-            f"**{verdict.word}**" if verdict.word != "pass" else "pass",
-            escaped(key.question),
-            escaped(key.arm),
-            escaped(estimate.label),
-            number(estimate.value, estimate.unit),
-            number(estimate.baseline_value, estimate.unit),
-            change_of(estimate),
-        ]
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
 
 
 def _plot(judgement: Judgement) -> str:

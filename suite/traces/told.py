@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.foreign import one_line
+from suite.terminal import table
 from suite.traces.compare import Change, Difference, KernelChange, PartChange
 from suite.traces.kernels import WAITING_KIND
 
@@ -14,6 +15,8 @@ NAME_CHARS = 60
 NOTHING_S = 1e-8
 LEAST_S = 1e-6
 """A kernel that moved by less than a microsecond a step is not listed."""
+PART_HEADS = ("part of a step", "reference", "candidate", "ms more", "+/-")
+KERNEL_HEADS = ("kernel", "part", "reference", "candidate", "ms more", "", "calls")
 SMALL = 0.02
 """Of the whole difference: below it a kind of kernel is not worth a word in the sentence."""
 
@@ -37,17 +40,15 @@ def headline(difference: Difference) -> str:
 
 def lines(difference: Difference) -> list[str]:
     """The sentence, the parts of a step, and the kernels that differ most."""
+    parts = [_part(p.part, p.change) for p in difference.parts]
     clock = "the GPU's clock" if difference.by == "gpu" else "the host's clock: no GPU was seen"
     return [
         headline(difference),
         f"steps: {difference.before_steps} of the reference, {difference.after_steps} of the candidate, by {clock}",
         "",
-        f"{'part of a step':<16}{'reference':>12}{'candidate':>12}{'ms more':>12}{'+/-':>9}",
-        *(_part_line("whole step", difference.step),),
-        *(_part_line(p.part, p.change) for p in difference.parts),
+        *table.lines(PART_HEADS, [_part("whole step", difference.step), *parts], right=range(1, 5)),
         "",
-        f"{'kernel':<{NAME_CHARS}}  {'part':<13}{'reference':>10}{'candidate':>10}{'ms more':>10}{'':>9}  calls",
-        *map(_kernel_line, _worst(difference)),
+        *table.lines(KERNEL_HEADS, map(_kernel, _worst(difference)), right=range(2, 6)),
     ]
 
 
@@ -78,19 +79,14 @@ def _worst(difference: Difference) -> list[KernelChange]:
     return sorted(by_size, key=lambda k: -k.change.more_s)
 
 
-def _part_line(name: str, change: Change) -> str:
-    return (
-        f"{name:<16}{_ms(change.before_s):>12}{_ms(change.after_s):>12}{_more(change):>12}"
-        f"{_ms(2 * change.se_s):>9}"
-    )
+def _part(name: str, change: Change) -> tuple[str, ...]:
+    return name, _ms(change.before_s), _ms(change.after_s), _more(change), _ms(2 * change.se_s)
 
 
-def _kernel_line(row: KernelChange) -> str:
+def _kernel(row: KernelChange) -> tuple[str, ...]:
+    change, calls = row.change, f"{row.before_calls:.3g} -> {row.after_calls:.3g}"
     name = one_line(row.name, NAME_CHARS)
-    return (
-        f"{name:<{NAME_CHARS}}  {row.part:<13}{_ms(row.change.before_s):>10}{_ms(row.change.after_s):>10}"
-        f"{_more(row.change):>10}{_relative(row.change):>9}  {row.before_calls:.3g} -> {row.after_calls:.3g}"
-    )
+    return name, row.part, _ms(change.before_s), _ms(change.after_s), _more(change), _relative(change), calls
 
 
 def _ms(seconds: float) -> str:

@@ -7,11 +7,14 @@ import io
 from collections.abc import Sequence
 from statistics import mean
 
-from suite.terminal.figures import percent, signed
+from suite.terminal import figures
+from suite.terminal import markdown as md
+from suite.terminal.figures import percent
 from suite.tuning.cells import Cell
 from suite.tuning.gains import Cells, Gain, gain
 
 HEAD = ("content", "clients", "arm", "tokens/s in all", "over off", "95 % interval", "acceptance length")
+RIGHT = (1, 3, 4, 5, 6)
 
 
 def markdown(title: str, advice: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
@@ -21,10 +24,10 @@ def markdown(title: str, advice: Sequence[str], rows: Sequence[Sequence[str]], n
         "",
         *(f"- {line}" for line in advice),
         "",
-        _line(HEAD),
-        _line(["---"] * len(HEAD)),
     ]
-    return "\n".join([*lines, *map(_line, rows), "", *(f"- {note}" for note in notes)]) + "\n"
+    return (
+        "\n".join([*lines, *md.table(HEAD, rows, right=RIGHT), "", *(f"- {note}" for note in notes)]) + "\n"
+    )
 
 
 def rows(cells: Cells, arms: Sequence[str], off: str, kinds: Sequence[str]) -> list[list[str]]:
@@ -66,8 +69,7 @@ def _figures(cells: Cells, arm: str, off: str, clients: int, kind: str) -> list[
 
 def interval(of: Gain) -> str:
     """``+38.2..+47.1``, in percent."""
-    low, high = of.interval()
-    return f"{signed(100 * low)}..{signed(100 * high)}"
+    return figures.interval(*of.interval())
 
 
 def notes(cells: Cells) -> list[str]:
@@ -85,10 +87,6 @@ def notes(cells: Cells) -> list[str]:
         if cell.note:
             told.append(f"{where}: {cell.note}")
     return told
-
-
-def _line(words: Sequence[str]) -> str:
-    return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
 
 
 def csv_text(cells: Cells, off: str) -> str:

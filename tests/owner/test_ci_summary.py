@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from suite.gate import judge
 from suite.report import ci_summary
+from suite.terminal.markdown import escaped
 from tests.gate.sessions import recorded, session
 
 
@@ -65,7 +66,7 @@ def test_a_bar_is_as_wide_as_all_and_holds_its_change(
 
 @given(foreign=st.text(max_size=40))
 def test_what_a_server_says_is_no_markup(foreign: str) -> None:
-    said = ci_summary.escaped(f"<script>{foreign}|`*_[x](y)\n# z</script>")
+    said = escaped(f"<script>{foreign}|`*_[x](y)\n# z</script>")
     assert "<" not in said
     assert "\n" not in said
     for place, letter in enumerate(said):
