@@ -240,7 +240,7 @@ def _advice(target: config.Target, kept: cells.Kept, arms: Arms, arguments: argp
     words = {name: _word(target, arm, arguments.off) for name, arm in arms.items()}
     fixed = [arm for arm in arms if arm != ADAPTIVE]
     found = advice.choices(kept.cells, arguments.off, fixed, arguments.kinds)
-    parts = advice.ranges(found, arguments.off)
+    parts = advice.ranges(found)
     if not parts:
         return ["nothing to recommend: off, and a depth beside it, were not both measured"]
     told = list(advice.sentences(parts, words))
@@ -250,7 +250,7 @@ def _advice(target: config.Target, kept: cells.Kept, arms: Arms, arguments: argp
         told.append(f"{said}: `{_flags(arms[ADAPTIVE])}`")
     if len(arguments.kinds) > 1:
         for kind in arguments.kinds:
-            alone = advice.ranges(advice.choices(kept.cells, arguments.off, fixed, [kind]), arguments.off)
+            alone = advice.ranges(advice.choices(kept.cells, arguments.off, fixed, [kind]))
             told.append(f"{kind} alone: {'; '.join(advice.sentences(alone, words))}")
     return told
 

@@ -15,9 +15,10 @@ WORTH = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """For one number of clients: the arms that may be the best, and the gain of each over off.
+    """For one number of clients: the arms to choose from, and the gain of each over off.
 
-    ``candidates`` are those that the fastest is not shown to beat.
+    ``candidates`` are, of the arms that are shown to beat off, the fastest and those less than ``WORTH`` slower; off alone, where
+    none is shown to.
     """
 
     clients: int
@@ -45,22 +46,17 @@ def _choice(cells: Cells, off: str, arms: Sequence[str], kinds: Sequence[str], c
     gains = {arm: one for arm, one in told.items() if one is not None}
     if not gains:
         return None
+    sure = 1 - LEVEL / len(gains)
+    shown = {arm: one.log for arm, one in gains.items() if one.interval(sure)[0] > 0}
     gains[off] = Gain(0.0, 0.0, 1.0)
-    best = max(gains, key=lambda arm: gains[arm].log)
-    sure = 1 - LEVEL / max(1, len(gains) - 1)
-    candidates = {best}
-    for arm in gains:
-        lead = gain(cells, best, arm, clients, kinds) if arm != best else None
-        if lead is not None and lead.interval(sure)[0] <= 0:
-            candidates.add(arm)
-    return Choice(clients, frozenset(candidates), gains)
+    if not shown:
+        return Choice(clients, frozenset({off}), gains)
+    best = max(shown.values())
+    return Choice(clients, frozenset(arm for arm, log in shown.items() if best - log <= WORTH), gains)
 
 
-def ranges(found: Sequence[Choice], off: str) -> list[Range]:
-    """As few settings as can be: neighbours share one as long as it may be the best for all of them.
-
-    Where off may be the best it is chosen: nothing is recommended that noise explains.
-    """
+def ranges(found: Sequence[Choice]) -> list[Range]:
+    """As few settings as can be: neighbours share one as long as it is as good as the best for all of them."""
     made: list[Range] = []
     left = list(found)
     while left:
@@ -68,9 +64,7 @@ def ranges(found: Sequence[Choice], off: str) -> list[Range]:
         while count < len(left) and common & left[count].candidates:
             common, count = common & left[count].candidates, count + 1
         part, left = left[:count], left[count:]
-        arm = (
-            off if off in common else max(sorted(common), key=lambda a: sum(one.gains[a].log for one in part))
-        )
+        arm = max(sorted(common), key=lambda a: sum(one.gains[a].log for one in part))
         made.append(
             Range(tuple(one.clients for one in part), arm, tuple(one.gains[arm].change for one in part))
         )

@@ -47,7 +47,7 @@ def measured(
 
 def told(cells: dict[Place, Cell], arms: list[str]) -> list[str]:
     found = advice.choices(cells, OFF, arms, ["code"])
-    return list(advice.sentences(advice.ranges(found, OFF), WORDS))
+    return list(advice.sentences(advice.ranges(found), WORDS))
 
 
 CLEAR: Speeds = {
@@ -60,6 +60,15 @@ CLEAR: Speeds = {
 def test_neighbouring_numbers_of_clients_share_a_setting() -> None:
     assert told(measured(CLEAR), [OFF, "mtp-depth-2", "mtp-depth-4"]) == [
         "1 to 8 clients: 4 steps (+38 to +71 %)",
+        "from 16 clients: off (+0 %)",
+    ]
+
+
+def test_a_setting_that_loses_is_not_shared_with_a_neighbour_that_it_suits() -> None:
+    """At 16 clients 2 steps cost 1 % that is not shown: off, although 8 clients want 2 steps."""
+    speeds = {(OFF, 8): 100.0, ("mtp-depth-2", 8): 120.0, (OFF, 16): 100.0, ("mtp-depth-2", 16): 99.0}
+    assert told(measured(speeds), [OFF, "mtp-depth-2"]) == [
+        "8 clients: 2 steps (+20 %)",
         "from 16 clients: off (+0 %)",
     ]
 
@@ -120,7 +129,7 @@ def test_a_gain_that_is_not_known_of_every_kind_and_launch_is_not_known() -> Non
 def test_adaptive_is_told_beside_the_best(at_16: float, said: str) -> None:
     speeds = {place: value for place, value in CLEAR.items() if place[1] in (1, 16)}
     cells = measured({**speeds, ("mtp-adaptive", 1): 170.0, ("mtp-adaptive", 16): at_16})
-    parts = advice.ranges(advice.choices(cells, OFF, [OFF, "mtp-depth-2", "mtp-depth-4"], ["code"]), OFF)
+    parts = advice.ranges(advice.choices(cells, OFF, [OFF, "mtp-depth-2", "mtp-depth-4"], ["code"]))
     assert advice.of_adaptive(cells, "mtp-adaptive", parts, ["code"]) == said
 
 
