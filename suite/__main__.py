@@ -19,6 +19,7 @@ from suite.cli import load as cli_load
 from suite.cli import merge as cli_merge
 from suite.cli import probe as cli_probe
 from suite.cli import rehearse as cli_rehearse
+from suite.cli import replay as cli_replay
 from suite.cli import report as cli_report
 from suite.cli import submit as cli_submit
 from suite.cli import tune as cli_tune
@@ -53,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     cli_probe.add_parsers(commands)
     cli_rehearse.add_parser(commands)
     cli_report.add_parser(commands)
+    cli_replay.add_parser(commands)
     cli_submit.add_parser(commands)
     cli_why.add_parser(commands)
     cli_tune.add_parser(commands)

@@ -20,6 +20,7 @@ from suite.config.tables import (
     SystemdLaunch,
     Target,
     Timeouts,
+    Traffic,
 )
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SystemdLaunch",
     "Target",
     "Timeouts",
+    "Traffic",
     "load",
     "parse",
 ]

@@ -221,6 +221,7 @@ ScenarioKind: TypeAlias = Literal[
     "lossless",
     "canary",
     "backends",
+    "traffic",
     "steadiness",
     "startup",
     "steptime",
@@ -286,6 +287,33 @@ class Sizes(_Table):
         if context is None:
             return self.acceptance_prompts
         return min(self.acceptance_prompts, max(4, self.acceptance_context_tokens // context))
+
+
+class Traffic(_Table):
+    """Traffic of one's own, and the limits that its requests must keep (``[targets.NAME.traffic.NAME]``).
+
+    ``file``: relative to ``suite.toml``; ``format``: found by its first line if empty; ``pace``: so many times as fast as it
+    came; ``rate_per_s``: scaled to that, and needed where no times are known; ``requests``, ``seconds``: the first of them
+    only; ``output_tokens``: length of every answer, in place of the trace's; ``share``: of requests that must keep the limits.
+    """
+
+    file: str
+    format: str = ""
+    pace: float = Field(default=1.0, gt=0)
+    rate_per_s: float | None = Field(default=None, gt=0)
+    requests: int | None = Field(default=None, ge=1)
+    seconds: float | None = Field(default=60.0, gt=0)
+    output_tokens: int | None = Field(default=None, ge=2)
+    ttft_s: float | None = Field(default=None, gt=0)
+    tpot_s: float | None = Field(default=None, gt=0)
+    e2e_s: float | None = Field(default=None, gt=0)
+    share: float = Field(default=0.95, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _limited(self) -> Traffic:
+        if self.ttft_s is None and self.tpot_s is None and self.e2e_s is None:
+            raise ValueError("states no limit: give ttft_s, tpot_s or e2e_s")
+        return self
 
 
 class MetricChange(_Table):
@@ -366,6 +394,7 @@ class Target(_Table):
     versions: Build | None = None
     gate: Gate = Gate()
     backends: dict[str, list[str]] = {}
+    traffic: dict[Name, Traffic] = {}
     known: dict[str, str] = {}
 
     def base_flags(self) -> Flags:

@@ -43,5 +43,7 @@ def nothing_judged(verdicts: Iterable[Verdict], outcomes: Iterable[Outcome]) -> 
     )
 
 
-MEASURING = frozenset({"decode", "prefill", "acceptance", "speedup", "steptime", "depth", "backends"})
+MEASURING = frozenset(
+    {"decode", "prefill", "acceptance", "speedup", "steptime", "depth", "backends", "traffic"}
+)
 """Kinds of scenario whose items measure: that they ended well says nothing until their figures are judged."""

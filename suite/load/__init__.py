@@ -15,7 +15,7 @@ from suite.load.records import (
     SpecDetails,
     Timeline,
 )
-from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop
+from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop, Schedule
 from suite.load.workloads import Prompt, Workload
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "RequestRecord",
     "Round",
     "Sampling",
+    "Schedule",
     "SpecDetails",
     "Timeline",
     "WarmUp",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from importlib import resources
@@ -52,6 +53,29 @@ def of_tokens(
     chars = _fitting(endpoint, tokens, tolerance, seed * 1_000_003)
     made = tuple(_prompt(chars, seed * 1_000_003 + number) for number in range(prompts))
     return Workload(f"long-{tokens}", made)
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """How many characters of a document make a prompt of so many tokens, as one server counts them."""
+
+    per_token: float
+    before: float
+    """Tokens of the chat template and of whatever else stands around the text."""
+
+    def __call__(self, tokens: int) -> int:
+        return max(1, round((tokens - self.before) * self.per_token))
+
+
+def chars_for(endpoint: Endpoint) -> Chars:
+    """Count a short and a longer document on `endpoint`; LoadError if the server counts no tokens."""
+    short, long = ((chars, _count(endpoint, _plain(chars, _COUNTING + chars))) for chars in (400, 4000))
+    per_token = (long[0] - short[0]) / max(1, long[1] - short[1])
+    return Chars(per_token, max(0.0, short[1] - short[0] / per_token))
+
+
+def _plain(chars: int, seed: int) -> Prompt:
+    return Prompt(f"count-{seed}", "long", ({"role": "user", "content": text(chars, seed)},))
 
 
 def text(chars: int, seed: int) -> str:

@@ -14,7 +14,7 @@ from suite.load.client import Client, oversized
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.health import ClientLimits, LagMeter
 from suite.load.records import ClientHealth, Fault, FaultKind, RequestRecord
-from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop
+from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop, Schedule
 from suite.load.workloads import Workload
 
 _WATCH_S = 0.1
@@ -41,10 +41,10 @@ class PlayPlan:
     worker: int = 0
     workers: int = 1
 
-    @property
-    def max_tokens(self) -> int:
-        """Output tokens asked of each request."""
-        return self.sampling.max_tokens or self.workload.max_tokens or DEFAULT_MAX_TOKENS
+    def max_tokens(self, index: int) -> int:
+        """Output tokens asked of request number `index`: its prompt's own, if it has any."""
+        own = self.workload.prompts[index % len(self.workload.prompts)].max_tokens
+        return own or self.sampling.max_tokens or self.workload.max_tokens or DEFAULT_MAX_TOKENS
 
     @property
     def requests(self) -> int | None:
@@ -193,7 +193,7 @@ class Player:
             if running.fault is not None:
                 await asyncio.sleep(_AFTER_FAULT_S)
 
-    async def _open(self, load: OpenLoop) -> None:
+    async def _open(self, load: OpenLoop | Schedule) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await self._client.open_ahead(1)
         await self._go(gate, ahead_s=_BUILD_AHEAD_S)
@@ -240,12 +240,18 @@ class Player:
         prompts = plan.workload.prompts
         affixes = (plan.workload.unique_prefix, plan.workload.shared_prefix)
         size = prompts[index % len(prompts)].size_bytes + sum(len(text or "") * 4 for text in affixes)
-        return Arrivals(plan.keep_text, Bounds(plan.max_tokens * plan.sampling.n, size, plan.sampling.n))
+        return Arrivals(
+            plan.keep_text, Bounds(plan.max_tokens(index) * plan.sampling.n, size, plan.sampling.n)
+        )
 
     async def _fly(self, running: _Running) -> None:
         plan = self._plan
         ask = self._client.ask(
-            plan.workload.prompt(running.index), plan.sampling, plan.max_tokens, running.index, running.ticket
+            plan.workload.prompt(running.index),
+            plan.sampling,
+            plan.max_tokens(running.index),
+            running.index,
+            running.ticket,
         )
         running.task = asyncio.create_task(ask)
         self._flying.add(running)
@@ -340,7 +346,7 @@ class Player:
             kind=plan.workload.prompts[running.index % len(plan.workload.prompts)].kind,
             intended_s=intended - zero,
             started_s=started - zero,
-            origin_s=(intended if isinstance(plan.load, OpenLoop) else started) - zero,
+            origin_s=(started if isinstance(plan.load, ClosedLoop) else intended) - zero,
             ended_s=(last if fault is None else ended) - zero,
             timeline=answer.timeline(zero),
             prompt_tokens=answer.prompt_tokens,
@@ -351,7 +357,7 @@ class Player:
             spec=answer.spec,
             fault=fault,
             chunks=answer.chunks,
-            max_tokens=plan.max_tokens,
+            max_tokens=plan.max_tokens(running.index),
             text="".join(answer.text) if plan.keep_text else None,
             reasoning="".join(answer.reasoning) if plan.keep_text else None,
         )

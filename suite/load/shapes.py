@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Iterator
@@ -95,7 +96,37 @@ class OpenLoop:
         return (math.sqrt(low * low + 2 * slope * work) - low) / slope
 
 
-LoadShape = ClosedLoop | OpenLoop
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Requests sent at given times, in seconds from the first on, whether or not earlier ones are answered."""
+
+    times_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.times_s or any(b < a for a, b in itertools.pairwise(self.times_s)) or self.times_s[0] < 0:
+            raise ValueError("Schedule.times_s must be there, not below 0, and in order")
+
+    def __str__(self) -> str:
+        span = self.times_s[-1] - self.times_s[0]
+        rate = f", {(len(self.times_s) - 1) / span:.3g} requests/s" if span > 0 else ""
+        return f"schedule of {len(self.times_s)} requests over {span:.3g} s{rate}"
+
+    @property
+    def requests(self) -> int:
+        """As many as there are times."""
+        return len(self.times_s)
+
+    @property
+    def duration_s(self) -> float | None:
+        """No time ends it but the last of its own."""
+        return None
+
+    def starts(self) -> Iterator[float]:
+        """The intended starts, in seconds since the round began."""
+        return iter(self.times_s)
+
+
+LoadShape = ClosedLoop | OpenLoop | Schedule
 
 
 def _part(total: int, worker: int, workers: int) -> int:

@@ -36,6 +36,8 @@ class Prompt:
     kind: str
     messages: tuple[Message, ...] = ()
     token_ids: tuple[int, ...] = ()
+    max_tokens: int | None = None
+    """Length of its answer, where that is its own and not the workload's."""
 
     @property
     def text(self) -> str:
@@ -120,11 +122,13 @@ class Workload:
         Of a unique prefix only its presence counts: it differs each time by design.
         """
         played = self.prompts[: self.requests]
-        content = {
+        content: dict[str, Any] = {
             "prompts": [[p.kind, [dict(m) for m in p.messages], list(p.token_ids)] for p in played],
             "sizes": [self.max_tokens, self.requests, self.prompt_chars_max],
             "prefixes": [self.unique_prefix is not None, self.shared_prefix],
         }
+        if any(p.max_tokens is not None for p in played):
+            content["lengths"] = [p.max_tokens for p in played]
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

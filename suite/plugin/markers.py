@@ -12,6 +12,7 @@ MARKERS = (
     "lossless: does MTP change greedy answers",
     "canary: are answers right at all",
     "backends: which kernels start, answer rightly, and how fast (a table)",
+    "traffic: does our own traffic keep its limits, and at what rate",
     "steadiness: does a server hold out and give back what it used",
     "startup: time to ready by phase, memory, KV capacity",
     "steptime: time of a step with acceptance held still",

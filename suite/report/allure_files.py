@@ -33,12 +33,13 @@ PLACES = {
     "acceptance": (6, "critical"),
     "prefill": (7, "critical"),
     "steptime": (8, "normal"),
-    "steadiness": (9, "critical"),
-    "startup": (10, "normal"),
-    "log": (11, "normal"),
-    "configuration": (12, "minor"),
-    "depth": (13, "trivial"),
-    "backends": (14, "trivial"),
+    "traffic": (9, "critical"),
+    "steadiness": (10, "critical"),
+    "startup": (11, "normal"),
+    "log": (12, "normal"),
+    "configuration": (13, "minor"),
+    "depth": (14, "trivial"),
+    "backends": (15, "trivial"),
 }
 """Where a kind of question stands in the report, and how grave it is when its promise breaks; tables judge nothing."""
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.config import Sizes
-from suite.load import Sampling, Workload, contexts, workloads
+from suite.load import ClosedLoop, LoadShape, Sampling, Workload, contexts, workloads
+from suite.session.traffic import Traffic
 
+WARM_UP_CLIENTS = 4
+"""Before traffic is replayed, some of its requests are played by so many."""
 PREFIX_CHARS_PER_TOKEN = 4
 """About what English text takes; a shared prefix need not have an exact length."""
 
@@ -24,6 +27,13 @@ class PlannedWorkload:
     cold: bool = True
     counts_only: bool = False
     """Only counts will be looked at: no warm-up, texts are kept as hashes, and what spoils times spoils nothing."""
+    traffic: Traffic | None = None
+    """Sent when it came and not when clients are free; ``concurrency`` is then that of the warm-up only."""
+
+    @property
+    def shape(self) -> LoadShape:
+        """When requests are sent."""
+        return self.traffic.schedule if self.traffic else ClosedLoop(self.concurrency, self.workload.requests)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -31,10 +41,11 @@ class PlannedWorkload:
         return {
             "workload": self.workload.name,
             "workload_hash": None if self.prompt_tokens else self.workload.content_hash,
-            "concurrency": self.concurrency,
+            "concurrency": None if self.traffic else self.concurrency,
             "requests": self.workload.requests,
             "max_tokens": self.sampling.max_tokens,
             "temperature": self.sampling.temperature,
+            **(self.traffic.identity if self.traffic else {}),
         }
 
     @property
@@ -42,7 +53,8 @@ class PlannedWorkload:
         """For a line of progress."""
         heat = f", temperature {self.sampling.temperature:g}" if self.sampling.temperature else ""
         many = f", {self.workload.requests} prompts once" if self.counts_only else ""
-        return f"{self.workload.name}, {_clients(self.concurrency)}{many}{heat}"
+        whose = f"{self.traffic.schedule}" if self.traffic else _clients(self.concurrency)
+        return f"{self.workload.name}, {whose}{many}{heat}"
 
     @property
     def load(self) -> str:
@@ -113,6 +125,18 @@ def asked_of_each(
         rounds=1,
         prompt_tokens=context,
         counts_only=True,
+    )
+
+
+def asked_for_traffic(sizes: Sizes, traffic: Traffic) -> PlannedWorkload:
+    """What ``measure.traffic`` asks for."""
+    return PlannedWorkload(
+        workload=traffic.replay.workload,
+        sampling=Sampling(temperature=0.0, ignore_eos=True),
+        concurrency=WARM_UP_CLIENTS,
+        rounds=sizes.rounds,
+        cold=False,
+        traffic=traffic,
     )
 
 

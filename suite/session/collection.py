@@ -21,8 +21,12 @@ SIZED: dict[str, tuple[str, str]] = {
     "context": ("contexts", "{}"),
     "kind": ("kinds", "{}"),
     "temperature": ("temperatures", "t{:g}"),
+    "traffic": ("traffic", "{}"),
 }
-"""Arguments of a scenario that take their values from the budget: name to (key in ``[budgets]``, id)."""
+"""Arguments of a scenario that take their values from the budget: name to (key in ``[budgets]``, id).
+
+``traffic`` takes the names of the target's tables instead.
+"""
 
 launch_id_of = pytest.StashKey[LaunchId]()
 question_of = pytest.StashKey[str]()
@@ -78,7 +82,8 @@ def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes, builds:
     }
     for argument, (key, label) in SIZED.items():
         if argument in metafunc.definition._fixtureinfo.argnames:
-            values = own.get(argument, getattr(sizes, key))
+            there = list(target.traffic) if argument == "traffic" else getattr(sizes, key)
+            values = own.get(argument, there)
             metafunc.parametrize(argument, values, ids=[label.format(value) for value in values])
     if builds and "build" in names:
         metafunc.parametrize("build", builds)

@@ -17,7 +17,7 @@ from suite.load import (
     contexts,
     play,
 )
-from suite.session.asked import PlannedWorkload, asked_for, asked_of_each, loaded
+from suite.session.asked import PlannedWorkload, asked_for, asked_for_traffic, asked_of_each, loaded
 from suite.session.beforehand import speculation_asked
 from suite.session.collection import SeriesId
 from suite.session.measurement import Measurement
@@ -27,6 +27,7 @@ from suite.session.rounds import Benchmark, Beside, Rounds, progress_line
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
 from suite.session.steadiness import Steady, windows
+from suite.session.traffic import traffic_of
 from suite.sglang import releases
 
 
@@ -126,6 +127,23 @@ class Measure:
             ),
             self._silence,
         )
+
+    def traffic(self, name: str) -> Measurement:
+        """Replay the target's traffic of this name at its own pace each round, then ever faster, until its limits break.
+
+        Raises:
+            LoadError: its file cannot be read, or nothing of it fits into this server's context.
+            ArmNotInEffect, InvalidMeasurement: as calling it does.
+        """
+        self._must_be_in_effect()
+        limit = self._served.info.resolved.get("context_length")
+        made = traffic_of(
+            self._run.target.traffic[name],
+            self._run.suite.path.resolve().parent,
+            self._served.endpoint,
+            limit if isinstance(limit, int) else None,
+        )
+        return Measurement(self._once(asked_for_traffic(self._run.sizes, made)), self._silence)
 
     @property
     def _silence(self) -> str | None:

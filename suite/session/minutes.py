@@ -33,7 +33,7 @@ CORE = (
     "log",
     "configuration",
 )
-WORTH = (*CORE, "spellings", "startup", "steptime", "steadiness", "depth", "backends")
+WORTH = (*CORE, "spellings", "startup", "steptime", "steadiness", "depth", "backends", "traffic")
 """Kinds of scenario, what is given up last first."""
 
 

@@ -47,8 +47,15 @@ class _Anything:
 class _Dry(_Anything):
     """Stands in for ``measure``: notes what would be played, and measures nothing."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, target: Target, rounds: int) -> None:
         self._wanted = wanted
+        self._target = target
+        self._rounds = rounds
+
+    def traffic(self, name: str) -> _Anything:
+        """Once at its pace, and a search that plays it faster and so in about twice that time again."""
+        self._wanted.steady_s += 3.0 * (self._target.traffic[name].seconds or 60.0) * self._rounds
+        return self
 
     def __call__(self, workload: Any = "prose", **sizes: Any) -> _Anything:
         self._wanted.calls.append((workload if isinstance(workload, str) else "prose", sizes))
@@ -78,7 +85,12 @@ def wanted_by(item: pytest.Item, target: Target, sizes: Sizes) -> Wanted:
     if "trial" in names:
         wanted.calls.append(("code", {}))
     if "measure" in names and isinstance(item, pytest.Function):
-        given = {"measure": _Dry(wanted), "target": target, "sizes": sizes, **item.callspec.params}
+        given = {
+            "measure": _Dry(wanted, target, sizes.rounds),
+            "target": target,
+            "sizes": sizes,
+            **item.callspec.params,
+        }
         try:
             item.function(**{name: given.get(name, _Anything()) for name in names})
         except (Exception, pytest.skip.Exception, pytest.fail.Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from suite import metrics
 from suite.gate import Invalid
 from suite.gate.precision import rounds_wanted
 from suite.gate.records import plain_facts
-from suite.load import ClientLimits, ClosedLoop, Progress, cache, play
+from suite.load import ClientLimits, LoadShape, Progress, cache, play
 from suite.load import Round as LoadRound
 from suite.session import entries
 from suite.session.asked import PlannedWorkload
@@ -195,6 +195,7 @@ class Rounds:
         result: LoadRound,
         began: float,
         powers_w: Sequence[tuple[float, float]],
+        more: Mapping[str, metrics.Value],
     ) -> None:
         """A round with its metrics and what is wrong with it, into the journal."""
         resolved = self._served.info.speculation
@@ -203,7 +204,7 @@ class Rounds:
             draft_tokens=resolved.draft_tokens if resolved.on and not resolved.adaptive else None,
             cached_share_max=0.1 if asked.cold else None,
         )
-        values = metrics.summarize(result, speculative=resolved.on)
+        values = {**metrics.summarize(result, speculative=resolved.on), **more}
         if powers_w:
             values[metrics.ENERGY] = metrics.energy(result, powers_w)
         sample = played.add(
@@ -262,6 +263,7 @@ class _Turn:
         self._asked = asked
         self._played = played
         self._results: list[LoadRound] = []
+        self._of_traffic: Mapping[str, metrics.Value] = {}
         self._began = 0.0
 
     @property
@@ -274,15 +276,28 @@ class _Turn:
         cache.flush(self._rounds._served.endpoint)
 
     def play(self) -> None:
-        asked, run, served = self._asked, self._rounds._run, self._rounds._served
+        asked, served = self._asked, self._rounds._served
         number_of_round = len(self._played.rounds) + 1
         label = f"{self._rounds._told(asked)}, round {number_of_round} of {asked.rounds}"
         served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
         unique = f"round {number_of_round}, prompt " if asked.cold else None
-        result = play(
-            served.endpoint,
+        result = self._once(asked.shape, unique, label)
+        self._results.append(result)
+        if asked.traffic is not None:
+            self._of_traffic = asked.traffic.values(result, lambda shape: self._again(shape, label))
+
+    def _again(self, shape: LoadShape, label: str) -> LoadRound:
+        """The same requests in another shape, into an empty prefix cache."""
+        self._rounds._run.stopping.check()
+        cache.flush(self._rounds._served.endpoint)
+        return self._once(shape, None, f"{label}, {shape}")
+
+    def _once(self, shape: LoadShape, unique: str | None, label: str) -> LoadRound:
+        asked, run = self._asked, self._rounds._run
+        return play(
+            self._rounds._served.endpoint,
             asked.workload.sized(unique_prefix=unique),
-            ClosedLoop(asked.concurrency, asked.workload.requests),
+            shape,
             sampling=asked.sampling,
             timeout_s=run.target.timeouts.request_s,
             stall_s=run.target.timeouts.stall_s,
@@ -290,12 +305,12 @@ class _Turn:
             limits=ClientLimits(**run.target.client.model_dump()),
             progress=lambda progress: run.passing(progress_line(label, progress)),
         )
-        self._results.append(result)
 
     def after(self) -> None:
         result = self._results.pop()
         asked, played = self._asked, self._played
-        self._rounds._keep(asked, played, result, self._began, self._watched.powers_w())
+        powers_w = self._watched.powers_w()
+        self._rounds._keep(asked, played, result, self._began, powers_w, self._of_traffic)
         self._rounds._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
 
     def whole(self) -> None:
