@@ -48,6 +48,7 @@ def objections(
             _differing(there.identity, known)
             for there in baselines
             if (there.question, there.arm) == (one.question, one.arm)
+            and there.identity.get("host") == cards.get("host")  # another host's lie beside these
         ]
         if differences and all(differences):
             said = "; ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in differences[0].items())

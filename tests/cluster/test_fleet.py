@@ -11,10 +11,12 @@ import pytest
 from suite.__main__ import main
 from suite.cluster import fleet_page
 from suite.cluster.fleet import Box, Fleet, compare
-from suite.gate import BaselineStore, GateError, Rules, Session, judge, save_run
+from suite.config import Arm, Target
+from suite.gate import Asked, BaselineStore, GateError, Rules, Session, judge, save_run
 from suite.gate.baselines import Found
 from suite.hosts.base import Completed
 from suite.probes.gpus import Gpu, Gpus, place
+from suite.session.beforehand import objections
 from tests.gate.sessions import session
 
 HEALTHY = {"power limit": "8 x 600 W", "PCIe": "8 x gen5 x16", "gpu_uuids": "GPU-1"}
@@ -143,6 +145,12 @@ def test_two_hosts_have_baselines_of_their_own(tmp_path):
     verdicts = judge(new, store.sessions_for(new)).verdicts.values()
     assert {v.word for v in verdicts} == {"unjudged"}
     assert any("recorded with host n1, not n2" in v.reason for v in verdicts)
+    target = Target(name="simulator", model="tiny", arms={"mtp-off": Arm(name="mtp-off")})
+    asked = [Asked("decode_throughput[c1]", "mtp-off", ["tpot_s"])]
+    assert objections(store, target, asked, {"host": "n2", "gpu": "another kind"}) == []
+    assert "gpu 'modelled' -> 'another kind'" in objections(
+        store, target, asked, {"host": "n1", "gpu": "another kind"}
+    )[0].replace('"', "'")
     store.record(on("n2", "second", 2))
     assert {v.word for v in judge(new, store.sessions_for(new)).verdicts.values()} != {"unjudged"}
     assert {path.name.rpartition("--")[2] for path in store.folder.glob("*.json")} == {"n1.json", "n2.json"}

@@ -42,25 +42,32 @@ PLAN = {
 }
 
 
-@pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """An empty place with a stand-in for Slurm on PATH, and one for pytest as the interpreter of the jobs."""
-    folder = tmp_path / "slurm"
-    bin_ = stand_in_slurm.install(folder)
+def place(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty place to work in, with a stand-in for pytest as the interpreter of the jobs, and what that leaves."""
+    prepared.mkdir(exist_ok=True)
     for number, entries in enumerate(shards_of(journal_of_all()), 1):
-        prepare(folder, number, entries)
+        prepare(prepared, number, entries)
     python = tmp_path / "python"
     python.write_text(f'#!/bin/bash\nexec {shlex.quote(sys.executable)} -I -S {measuring.__file__} "$@"\n')
     python.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
-    monkeypatch.setenv("STAND_IN", str(folder))
+    monkeypatch.setenv("STAND_IN", str(prepared))
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setattr(submit, "_plan", lambda arguments, options: PLAN)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "suite.toml").write_text(CONFIG)
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """The same with a stand-in for Slurm on PATH."""
+    folder = tmp_path / "slurm"
+    bin_ = stand_in_slurm.install(folder)
+    place(tmp_path, folder, monkeypatch)
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     yield folder
     for path in folder.glob("[0-9]*"):
-        slurm.cancel([int(path.name)])
+        if path.is_dir():
+            slurm.cancel([int(path.name)])
 
 
 def prepare(folder: Path, number: int, entries: list[Entry]) -> None:
