@@ -17,6 +17,7 @@ from suite.cli import init as cli_init
 from suite.cli import known_good as cli_known_good
 from suite.cli import load as cli_load
 from suite.cli import merge as cli_merge
+from suite.cli import perf as cli_perf
 from suite.cli import probe as cli_probe
 from suite.cli import rehearse as cli_rehearse
 from suite.cli import replay as cli_replay
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
     cli_init.add_parser(commands)
+    cli_perf.add_parser(commands)
     cli_load.add_parser(commands)
     cli_gate.add_parsers(commands)
     cli_bisect.add_parser(commands)
@@ -64,7 +66,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 2 for bad input, otherwise the command's own."""
     redact.learn_from(os.environ)
-    arguments = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == [cli_perf.NAME]:
+        cli_perf.run(words[1:])
+    arguments = parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = arguments.func
     try:
         return command(arguments)

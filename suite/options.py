@@ -43,6 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="configuration file (default: suite.toml of the root directory)",
     )
     add("--server-url", metavar="URL", help="measure a server that is already running; nothing is launched")
+    add("--api-key-env", metavar="NAME", help="with --server-url: the variable that holds its key")
     add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
     add("--launches", metavar="N", type=_whole, help="launches per arm, instead of the budget's")
     add("--rounds", metavar="N", type=_whole, help="rounds per launch, instead of the budget's")

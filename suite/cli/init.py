@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite import config, redact
+from suite import config, packaged, redact
 from suite.cli import probe
 from suite.config import ConfigError
 from suite.describe import Draft, describe, table
-from suite.describe.table import name_of
+from suite.describe.table import slug
 from suite.foreign import MIB, read_file
 from suite.hosts import Host, LocalHost, open_host
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             given, host, service=arguments.service, api_key_env=arguments.api_key_env, cwd=_directory(host)
         )
     hosts = _place(draft, arguments.host, there, path)
-    name = _free_name(arguments.name, name_of(draft), there, path)
+    name = _free_name(arguments.name, slug(draft.model), there, path)
     added = hosts + table(draft, name)
     after = _joined(before, added, name)
     suite = config.parse(tomllib.loads(after), path)  # what is written can be read
@@ -168,5 +168,5 @@ def _next(name: str, path: Path, draft: Draft) -> str:
     options = f" --target {name}" + (
         "" if path == Path("suite.toml") else f" --suite-config {shlex.quote(str(path))}"
     )
-    plan = "" if draft.kind == "attach" else f"pytest -m perf{options} --plan, then "
-    return f"{plan}pytest -m perf{options}"
+    run = f"pytest -m perf{options}" if packaged.checkout() else f"{packaged.DISTRIBUTION} perf --{options}"
+    return run if draft.kind == "attach" else f"{run} --plan, then {run}"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from suite.describe import container, process, unit
 from suite.describe.draft import CannotDescribe, Draft, gpus_of
 from suite.hosts import Host
-from suite.probes import installation
+from suite.probes import at_hand, installation
 from suite.redact import MASK, Secret
 from suite.sglang import server
 from suite.sglang.command import NotUnderstood
@@ -23,7 +22,6 @@ _CONTAINER_ID = re.compile(
     r"(?:docker|libpod|cri-containerd|crio)[-/]([0-9a-f]{12,64})|/([0-9a-f]{64})(?:/|$)"
 )
 _UNIT = re.compile(r"/([^/]+\.service)(?:/|$)")
-_TUNNELS = frozenset({"ssh", "sshd", "autossh", "kubectl", "oc", "socat"})
 
 
 def of_url(url: str, host: Host, api_key_env: str | None) -> Draft:
@@ -34,10 +32,8 @@ def of_url(url: str, host: Host, api_key_env: str | None) -> Draft:
     """
     info = _asked(url, host, api_key_env)
     source = f"the server at {url}"
-    listener = _listener(url, host)
-    draft = None
-    if listener is not None:
-        draft = _as_it_was_started(listener, source, host)
+    found = at_hand.listener(host, url)
+    draft = _as_it_was_started(found, source, host) if found is not None else None
     if draft is None:
         draft = _attached(url, info, source, api_key_env)
     else:
@@ -66,20 +62,6 @@ def _asked(url: str, host: Host, api_key_env: str | None) -> server.ServerInfo:
         hint = "" if api_key_env else "; if it wants a key: --api-key-env NAME"
         raise CannotDescribe(f"--from {url}: {error}{hint if 'key' in str(error) else ''}") from None
     return info
-
-
-def _listener(url: str, host: Host) -> installation.Listening | None:
-    """The process that serves at ``url``, if it is one of ``host`` that may be seen."""
-    parts = urlsplit(url)
-    if parts.port is None or parts.hostname not in ("127.0.0.1", "localhost", "::1", "0.0.0.0"):
-        return None
-    try:
-        found = installation.listening(host, parts.port)
-    except ProbeError:
-        return None
-    if found is None or PurePosixPath(found.interpreter or "").name in _TUNNELS:
-        return None
-    return found
 
 
 def _as_it_was_started(found: installation.Listening, source: str, host: Host) -> Draft | None:

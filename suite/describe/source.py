@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ from suite.foreign import MIB, one_line, read_file
 from suite.hosts import Host, HostError
 from suite.probes import gpus
 from suite.redact import is_secret
+from suite.sglang.flags import Flags
 
+SIMULATOR = "simulator"
 _ADDRESS = re.compile(r"(https?://\S+|(?:[\w.-]+|\[[0-9a-f:]+\]):\d{2,5})/?")
 
 
@@ -61,6 +64,8 @@ def _read(text: str, host: Host, service: str | None, api_key_env: str | None, c
         return of_url(_checked(url), host, api_key_env)
     if "\n" not in text and (file := _file(text, host)) is not None:
         return _of_file(*file, host, service)
+    if text == SIMULATOR:
+        return _of_simulator()
     if " " in text or "\n" in text:
         return _of_text(text, "the command given", host, service, cwd, None)
     found = container.running(host, text) or unit.running(host, text)
@@ -70,6 +75,18 @@ def _read(text: str, host: Host, service: str | None, api_key_env: str | None, c
             "so; give a URL (http://127.0.0.1:30000), a compose file, a start script, or the command in quotes"
         )
     return found
+
+
+def _of_simulator() -> Draft:
+    """This suite's own simulator, to see what a run looks like before there is a server."""
+    found = importlib.util.find_spec(SIMULATOR)
+    if found is None or not found.submodule_search_locations:
+        raise CannotDescribe("the simulator is not installed with this suite")
+    model = Path(found.submodule_search_locations[0]) / "checkpoints" / "qwen3.5-397b-a17b-nvfp4"
+    launch = {"kind": "process", "python": "{python}", "module": SIMULATOR}
+    return Draft(
+        "the simulator", launch, Flags({"model-path": str(model), "tp-size": 8, "enable-metrics": True})
+    )
 
 
 def _checked(url: str) -> str:

@@ -11,16 +11,15 @@ from typing import Any
 from suite.describe.draft import NEXTN, Draft
 from suite.redact import scrub
 from suite.sglang.flags import Flags
+from suite.sglang.server.settings import model_name
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _COLUMNS = 110
 
 
-def name_of(draft: Draft) -> str:
-    """A target's name after the model: ``/models/Qwen3.5-397B`` gives ``qwen3-5-397b``."""
-    last = draft.model.rstrip("/").rpartition("/")[2] or "server"
-    if match := re.search(r"models--(?:.+?--)?([^/]+)/snapshots/", draft.model):
-        last = match[1]
+def slug(model: str) -> str:
+    """A target's name after its model: ``/models/Qwen3.5-397B`` gives ``qwen3-5-397b``."""
+    last = model_name(model)[0] or "server"
     name = re.sub(r"[^a-z0-9_-]+", "-", last.lower()).strip("-_")  # a bare key: no dots
     return name or "server"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from suite import xids
+from suite.config import AttachLaunch
 from suite.doctor.line import Line
+from suite.probes import at_hand
 from suite.probes import gpus as cards
 from suite.servers.runtimes import Runtime
 
@@ -29,8 +31,11 @@ def gpus(runtime: Runtime) -> Iterator[Line]:
 
 
 def _out_of_sight(runtime: Runtime) -> bool:
-    """Is the machine that serves not known? That of a running server, given by its URL alone, is not."""
-    return runtime.attached and runtime.target.host == "local"
+    """Is the machine that serves not known? That of a running server, given by its URL alone, may be another."""
+    launch = runtime.target.launch
+    if not isinstance(launch, AttachLaunch) or runtime.target.host != "local":
+        return False
+    return not at_hand.is_at_hand(runtime.host, launch.url)
 
 
 def _cards(found: cards.Gpus, wanted: int) -> Iterator[Line]:

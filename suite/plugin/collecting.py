@@ -47,13 +47,18 @@ class Collecting:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if metafunc.definition.get_closest_marker("arms") is not None:
             chosen = self._parts.settings
-            parametrize(metafunc, chosen.target, chosen.sizes, BUILDS if chosen.comparing else ())
+            builds = BUILDS if chosen.comparing else ()
+            runs = chosen.attached
+            parametrize(metafunc, chosen.target, chosen.sizes, builds, runs.arms_for if runs else None)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         parts = self._parts
         if not any(item.get_closest_marker("arms") for item in items):
             return
+        if (runs := parts.settings.attached) is not None:
+            items[:], said = runs.askable(items, parts.settings.sizes.scenarios)
+            parts.progress.say(said)
         kept, left_out = within_budget(items, parts.settings.sizes)
         if left_out:
             told = ", ".join(f"{count} {kind}" for kind, count in left_out.items())

@@ -18,7 +18,7 @@ from suite.session.witnesses import (
     from_resolved,
     require,
 )
-from suite.sglang import releases
+from suite.sglang import releases, speculation_sources
 from suite.sglang.errors import ServerProbeError
 from suite.sglang.server import Counters, native
 from suite.sglang.server.native import NativeAnswer
@@ -121,7 +121,11 @@ class SpeculationQuestion:
         return [name for name in self._served.server.flags if name.startswith("speculative-")]
 
     def must_resolve_to(self, algorithm: str) -> None:
-        """Assert what the name that was given stands for."""
+        """Assert what the usual names (NEXTN, EAGLE) stand for; any other algorithm stands for itself."""
+        flags = self._served.server.flags
+        asked = str(flags.get(speculation_sources.asked_by(flags) or "", algorithm)).upper()
+        if asked not in ("NEXTN", "EAGLE"):
+            algorithm = asked
         if self.algorithm != algorithm:
             raise BrokenPromise(
                 f"{self._served.asked}, which resolved to {self.algorithm}, not to {algorithm}"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from suite import config
 from suite.hosts import Host, open_host
 from suite.redact import Secret
+from suite.servers import what_runs
 from suite.servers.errors import LaunchFailed, NotSGLang, NotThisArm, ServerDied
 from suite.servers.server import Server
 from suite.servers.supervisor_client import SupervisorClient, Tell, host_python
@@ -92,7 +93,7 @@ class AttachLauncher:
         read = self._info()
         info = {**read.resolved, "launch_command": read.launch_command}
         flags = self.target.arm_flags(arm)
-        reasons = [*_unseen(arm), *differences(self.target, arm, info)]
+        reasons = [*_unseen(arm), *self._not_it(arm, read)]
         if reasons:
             raise NotThisArm(
                 f"the server at {self._launch.url} does not run arm {arm.name}: {'; '.join(reasons)}",
@@ -109,6 +110,15 @@ class AttachLauncher:
             admin_api_key=self._admin_api_key,
             _check=self._check,
         )
+
+    def _not_it(self, arm: config.Arm, read: server.ServerInfo) -> list[str]:
+        """Why what runs is not ``arm``; a target with one arm alone was made for what ran when it was looked at."""
+        if len(self.target.arms) > 1:
+            return differences(self.target, arm, {**read.resolved, "launch_command": read.launch_command})
+        now = what_runs.arm_of(self.target, read)
+        if now is None or now.name == arm.name:
+            return []
+        return [f"it is {now.name} by now ({read.speculation})"]
 
     def _read_key(self, setting: str, name: str | None) -> Secret | None:
         if name is None:

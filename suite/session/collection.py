@@ -64,16 +64,24 @@ class SeriesId:
         return SeriesId(self.question, self.ratio.numerator, self.metrics, self.ratio, self.claims)
 
 
-def parametrize(metafunc: pytest.Metafunc, target: Target, sizes: Sizes, builds: Sequence[str] = ()) -> None:
+def parametrize(
+    metafunc: pytest.Metafunc,
+    target: Target,
+    sizes: Sizes,
+    builds: Sequence[str] = (),
+    arms_for: Callable[[Sequence[str]], list[str]] | None = None,
+) -> None:
     """Give a scenario its arms, its sizes, its builds where two are compared, and its launches, in this order.
 
-    Ids read ``[mtp-on-c4-launch2]`` and ``[mtp-on-c4-candidate-launch2]``.
+    Ids read ``[mtp-on-c4-launch2]`` and ``[mtp-on-c4-candidate-launch2]``. ``arms_for`` says which arms the names of
+    a marker stand for, where that is not the target's table: on a server that runs already.
     """
     names = metafunc.fixturenames
     marker = metafunc.definition.get_closest_marker("arms")
     if "arm" not in names or marker is None:
         return
-    arms = [_arm_param(name, target) for pattern in marker.args for name in _arms_like(pattern, target)]
+    named = arms_for or (lambda names: [arm for name in names for arm in _arms_like(name, target)])
+    arms = [_arm_param(name, target) for name in named(marker.args)]
     metafunc.parametrize("arm", arms, scope="function")
     own = {
         name: values

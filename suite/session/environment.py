@@ -15,7 +15,7 @@ from suite.config import AttachLaunch, Suite, Target
 from suite.gate import Invalid
 from suite.gate.invalid import clocks, of_launch
 from suite.hosts import Host, HostError, names, open_host
-from suite.probes import gpus
+from suite.probes import at_hand, gpus
 from suite.probes.gpus import place
 from suite.servers import DriverError
 from suite.session.outcomes import BrokenPromise
@@ -104,10 +104,13 @@ class HostEnvironment:
     def _nvidia_smi(self) -> str:
         return self._command(self._target.nvidia_smi)
 
-    @property
+    @cached_property
     def _visible(self) -> bool:
-        """Is the server's host known? That of a running server, given by its URL alone, is not."""
-        return self._target.launch.kind != "attach" or self._target.host != "local"
+        """Is the server's host known? That of a running server, given by its URL alone, may be another."""
+        launch = self._target.launch
+        if not isinstance(launch, AttachLaunch) or self._target.host != "local":
+            return True
+        return at_hand.is_at_hand(self.host, launch.url)
 
     @cached_property
     def cards(self) -> gpus.Gpus | None:

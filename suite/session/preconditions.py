@@ -39,14 +39,28 @@ def _is_blank(value: object) -> bool:
     return isinstance(value, str) and not value.strip()
 
 
-def attached(target: Target, url: str) -> Target:
+def attached(target: Target, url: str | None, api_key_env: str | None = None) -> Target:
     """``target`` with the running server at ``url`` in place of what it launches; keys that it names stay.
 
+    Args:
+        url: ``None``: the target's own.
+        api_key_env: the variable that holds its key, in place of the target's.
+
     Raises:
-        ConfigError: ``url`` is no server's address.
+        ConfigError: ``url`` is no server's address, or there is none for the key.
     """
     known = target.launch if isinstance(target.launch, AttachLaunch) else None
+    if url is None:
+        if api_key_env is None:
+            return target
+        if known is None:
+            raise ConfigError(
+                "--api-key-env goes with --server-url: it names the variable with that server's key"
+            )
+        url = known.url
     keys = {"api_key_env": known.api_key_env, "admin_api_key_env": known.admin_api_key_env} if known else {}
+    if api_key_env is not None:
+        keys["api_key_env"] = api_key_env
     try:
         launch = AttachLaunch(kind="attach", url=url, **keys)
     except ValidationError as error:

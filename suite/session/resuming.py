@@ -24,6 +24,7 @@ OPTIONS = {
     "target": "--target",
     "suite_config": "--suite-config",
     "server_url": "--server-url",
+    "api_key_env": "--api-key-env",
     "budget": "--budget",
     "launches": "--launches",
     "rounds": "--rounds",

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from suite import config as suite_config
-from suite.config import ConfigError, Sizes, Suite, Target
+from suite import packaged
+from suite.config import AttachLaunch, ConfigError, Sizes, Suite, Target
 from suite.foreign import one_line
 from suite.gate import Plan
 from suite.options import OPTIONS
-from suite.session import comparing, preconditions
+from suite.session import attached, comparing, preconditions
+from suite.session.attached import Attached
 from suite.session.comparing import Comparing
 from suite.sglang.flags import FlagChangeValue, parse_change
 
@@ -29,10 +31,12 @@ class Settings:
         preconditions.not_empty(config, OPTIONS)
         self.suite: Suite = suite_config.load(config_path(config))
         target = self.suite.target(option("--target"))
-        if option("--server-url"):
-            target = preconditions.attached(target, option("--server-url"))
-        self.target: Target = target
-        self.comparing: Comparing | None = comparing.asked(config, self.suite, target)
+        target = preconditions.attached(target, option("--server-url"), option("--api-key-env"))
+        self.attached: Attached | None = None
+        if isinstance(target.launch, AttachLaunch):
+            self.attached = attached.look(self.suite, target, own=not option("--target"))
+        self.target: Target = self.attached.target if self.attached is not None else target
+        self.comparing: Comparing | None = comparing.asked(config, self.suite, self.target)
         own_budget = comparing.BUDGET if self.comparing is not None else target.default_budget
         self.budget: str = option("--budget") or own_budget
         self.sizes: Sizes = _sizes(
@@ -96,7 +100,7 @@ class Settings:
 
 def _all_of_them(config: pytest.Config) -> bool:
     """Are all scenarios among what was named on the command line?"""
-    scenarios, here = config.rootpath / "scenarios", config.invocation_params.dir
+    scenarios, here = packaged.scenarios(), config.invocation_params.dir
     named = [here.joinpath(word).resolve() for word in config.args if "::" not in word]
     return any(path == scenarios or path in scenarios.parents for path in named)
 
