@@ -39,7 +39,8 @@ class Tables:
         shown = looks or Looks(width=table.WIDEST)
         for title in dict.fromkeys([*self.rows, *self.notes]):
             yield f"{title}:"
-            yield from (f"  {line}" for line in aligned(self.rows.get(title, []), shown.width - 2))
+            width = shown.width - 2 if shown.terminal else table.WIDEST
+            yield from (f"  {line}" for line in aligned(self.rows.get(title, []), width))
             yield from shown.wrapped(f"  {printable(note)}" for note in self.notes.get(title, []))
             yield ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -53,8 +54,16 @@ def of_run(run: Run, judge: Judge, notes: list[str], looks: Looks) -> list[str]:
 
 
 def by_severity(judgement: Judgement) -> list[tuple[Key, Verdict]]:
-    """The verdicts, the gravest first."""
-    return sorted(judgement.verdicts.items(), key=lambda pair: (SEVERITY.index(pair[1].word), pair[0]))
+    """The verdicts, the gravest first; of a word by question, its sizes in order of number."""
+    return sorted(
+        judgement.verdicts.items(),
+        key=lambda pair: (SEVERITY.index(pair[1].word), _by_number(pair[0].question), pair[0]),
+    )
+
+
+def _by_number(question: str) -> list[tuple[int, str]]:
+    """`decode_throughput[c8]` before `decode_throughput[c32]`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", question)]
 
 
 def of_two(judgement: Judgement, looks: Looks) -> list[str]:

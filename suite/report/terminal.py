@@ -25,6 +25,9 @@ COLOURS = {
 SPELT = ("", "x", "tokens/step")
 """Units that a figure's name says by itself."""
 
+TELLING = 0.0005
+"""A change of acceptance that makes steps another thing than the whole: what rounds to 0.1 % and more."""
+
 Pair = tuple[Key, Verdict]
 
 
@@ -109,7 +112,7 @@ def _beside(verdict: Verdict) -> str:
         said += [head.rstrip(": ")] if head else []
         said += [_ground(verdict)] if _holds_nothing(estimate) and not estimate.relative else []
     parts = [f"{f.name} {percent(f.change)}" for f in estimate.factors if f.change is not None]
-    if parts and estimate.change is not None:
+    if any(abs(f.change or 0.0) >= TELLING for f in estimate.factors if f.name == "acceptance"):
         said.append(f"over all prompts: {' and '.join(parts)}")
     return "; ".join(said)
 

@@ -17,6 +17,8 @@ WIDEST = 1000
 """Columns that a table may take where nobody says how many there are."""
 LEAST = 12
 """Columns that are left to the first column of a table, however narrow the terminal."""
+SENTENCE = 30
+"""A last column that is wider holds sentences, which may go on below themselves."""
 
 
 def lines(
@@ -27,7 +29,8 @@ def lines(
     width: int = WIDEST,
     colours: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The rows under their heads, a text line each; where they do not fit, the first column goes on below itself.
+    """The rows under their heads, a text line each; where they do not fit, a column of sentences at the end, or else the
+    first column, goes on below itself.
 
     Args:
         right: places of columns that are aligned to the right.
@@ -36,12 +39,20 @@ def lines(
     """
     given = [tuple(printable(cell) for cell in row) for row in rows]
     widths = [max(cell_len(row[place]) for row in (tuple(heads), *given)) for place in range(len(heads))]
-    gap = 2 if sum(widths) + 2 * (len(heads) - 1) <= width else 1
-    first = max(LEAST, width - sum(widths[1:]) - gap * (len(heads) - 1))
     flush_right = frozenset(right)
+    gaps = len(heads) - 1
+    if widths[-1] > SENTENCE and gaps not in flush_right:
+        widths[-1] = max(SENTENCE, min(widths[-1], width - sum(widths[:-1]) - 2 * gaps))
+    gap = 2 if sum(widths) + 2 * gaps <= width else 1
+    first = max(LEAST, width - sum(widths[1:]) - gap * gaps)
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold" if colours else "")
     for place, head in enumerate(heads):
-        table.add_column(Text(head), justify="right" if place in flush_right else "left", no_wrap=True)
+        table.add_column(
+            Text(head),
+            justify="right" if place in flush_right else "left",
+            no_wrap=place != gaps or widths[-1] < SENTENCE,
+            max_width=None if place == 0 else widths[place],
+        )
     for row in given:
         style = (colours or {}).get(row[0].strip(), "")
         table.add_row(Text(broken(row[0], first), style=style), *(Text(cell) for cell in row[1:]))

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from suite.gate import Judgement, Outcome, Session, judge
 from suite.gate.baselines import Found
-from suite.gate.verdicts import Estimate, Verdict, Word
+from suite.gate.verdicts import Estimate, Factor, Verdict, Word
 from suite.report import summary, terminal
 from suite.report.terminal import of_verdicts
 from suite.terminal import table
@@ -105,6 +105,23 @@ def test_a_change_beside_the_other_arms_is_said_to_be_one() -> None:
     relative = msgspec.structs.replace(one.estimate, relative=True, raw_change=0.001)
     lines = shown([msgspec.structs.replace(one, estimate=relative)])
     assert lines[-1] == "(1) relative to the other arms; the value itself moved +0.1 %"
+
+
+@pytest.mark.parametrize(("accepted", "told"), [(-0.02, True), (0.0004, False)])
+def test_what_acceptance_did_is_told_where_it_did_anything(accepted: float, told: bool) -> None:
+    one = verdict("regression", change=-0.05)
+    factors = [Factor("steps", -0.03, -0.04, -0.02), Factor("acceptance", accepted, -0.03, -0.01)]
+    lines = shown(
+        [msgspec.structs.replace(one, estimate=msgspec.structs.replace(one.estimate, factors=factors))]
+    )
+    assert (lines[-1] == "(1) over all prompts: steps -3.0 % and acceptance -2.0 %") is told
+    assert any("(1)" in line for line in lines) is told
+
+
+def test_sizes_are_in_order_of_number(tmp_path: Path) -> None:
+    verdicts = [verdict("pass", f"decode_throughput[c{clients}]") for clients in (32, 1, 8)]
+    judgement = Judgement({v.key: v for v in verdicts}, {}, {}, [], [], None, [])
+    assert [key.question[-4:] for key, _ in summary.by_severity(judgement)] == ["[c1]", "[c8]", "c32]"]
 
 
 def test_a_loss_whose_interval_holds_no_change_says_what_it_rests_on() -> None:
@@ -214,3 +231,27 @@ def test_long_sentences_are_broken_between_words_on_a_terminal_only() -> None:
     assert all(len(part) <= 60 for part in parts)
     assert parts[1].startswith("  word")
     assert " ".join(part.strip() for part in parts[:-1]) == line
+
+
+@given(
+    cells=st.lists(
+        st.tuples(st.text("ab_[ ", min_size=1, max_size=40), st.text("xy z", max_size=200)), min_size=1
+    ),
+    width=st.integers(50, 120),
+)
+@settings(deadline=None)
+def test_sentences_at_the_end_of_a_row_go_on_below_and_no_letter_is_lost(
+    cells: list[tuple[str, str]], width: int
+) -> None:
+    lines = table.lines(["arm", "finding"], cells, width=width)
+    assert all(cell_len(line) <= width for line in lines)
+    letters = sorted("".join(f"{a}{b}" for a, b in [("arm", "finding"), *cells]).replace(" ", ""))
+    assert sorted("".join(lines).replace(" ", "")) == letters
+
+
+def test_a_long_finding_leaves_the_arm_beside_it() -> None:
+    said = "attention_backend flashinfer -> triton; " * 5
+    first, *rest = table.lines(["arm", "finding"], [("mtp-off", said)], width=80)[1:]
+    assert first.startswith("mtp-off  attention_backend")
+    assert all(line.startswith(" " * 9) and len(line) <= 80 for line in rest)
+    assert len(rest) > 1
