@@ -50,7 +50,7 @@ class OwnWords(TerminalRepr):
 
 def _fitting(line: str, tw: TerminalWriter) -> list[str]:
     """On a terminal, broken between words; elsewhere as it is."""
-    return (wrap(line, tw.fullwidth) or [""]) if tw.hasmarkup else [line]
+    return (wrap(line, tw.fullwidth) or [""]) if tw._file.isatty() else [line]
 
 
 def first_line(report: pytest.TestReport) -> str:
