@@ -40,6 +40,11 @@ def add_parsers(subparsers: Subparsers) -> None:
         metavar="BUILD",
         help="an interpreter here, or a release (0.5.23), that resolves the arms where the target's host cannot be asked",
     )
+    doctor.add_argument(
+        "--load",
+        action="store_true",
+        help="keep the cards busy for five seconds: which is slow, hot, badly linked",
+    )
     doctor.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
     doctor.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
     doctor.set_defaults(func=run_doctor)
@@ -76,7 +81,9 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     target = suite.target(arguments.target)
     print(f"target {target.name}: {target.description or target.model}\n")
     counted = Counter[str]()
-    for line in _baseline_last(examine(suite, target, arguments.build), suite, target, arguments.baselines):
+    for line in _baseline_last(
+        examine(suite, target, arguments.build, arguments.load), suite, target, arguments.baselines
+    ):
         _print(line)
         counted[line.status] += 1
     print(f"\n{_verdict(counted['problem'], counted['warning'])}")

@@ -12,6 +12,7 @@ from suite.doctor.line import Line, Status
 from suite.doctor.machine import gpus, processor
 from suite.doctor.rehearsed import elsewhere
 from suite.doctor.software import checkpoint, port, proxies, server, sglang
+from suite.doctor.under_load import at_work
 from suite.hosts import HostError, open_host
 from suite.servers.errors import ServerError
 from suite.servers.runtimes import Runtime, runtime_of
@@ -31,10 +32,13 @@ _THEN: dict[str, Look] = {"processor": processor}
 """In the order in which a launch would need them; the arms stand between."""
 
 
-def examine(suite: config.Suite, target: config.Target, builds: Sequence[str] = ()) -> Iterator[Line]:
+def examine(
+    suite: config.Suite, target: config.Target, builds: Sequence[str] = (), load: bool = False
+) -> Iterator[Line]:
     """Look at everything; each line as soon as it is known, and never an exception for what is found.
 
-    ``builds`` are interpreters here or releases that resolve the arms where the target's own host cannot be asked.
+    ``builds`` are interpreters here or releases that resolve the arms where the target's own host cannot be asked; ``load``:
+    keep the cards busy for some seconds, and see what that shows.
     """
     try:
         host = open_host(suite.host(target.host))
@@ -58,6 +62,8 @@ def examine(suite: config.Suite, target: config.Target, builds: Sequence[str] = 
         here = suite.path.resolve().parent
         of_arms: Look = partial(arms, directory=here)
         of_cards: dict[str, Look] = {"gpus": gpus, "fitness": partial(fit, directory=here)}
+        if load:
+            of_cards["load"] = at_work
         for name, look in {**_LOOKS, "arms": of_arms, **of_cards, **_THEN}.items():
             try:
                 yield from look(runtime)

@@ -6,6 +6,7 @@ ours.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite.doctor import fitness
+from suite.doctor import fitness, under_load
 from suite.doctor.line import Line
 from suite.hosts import LocalHost
 from suite.load import Round
 from suite.metrics.energy import energy
 from suite.probes import gpus as cards
 from suite.probes.gpus import Gpu, Link
+from suite.probes.remote import run_script
 from tests.test_metrics import record, round_of
 
 TOPOLOGY = """\
@@ -199,3 +201,57 @@ def test_a_round_that_no_sample_saw_has_no_energy() -> None:
     assert told.value is None
     assert "shorter" in (told.reason or "")
     assert energy(played(0, 4.0), [(101.0, 1000.0)]).value is None
+
+
+def at_work(index: int, clock: float, power: float = 590.0, reasons: int = 0x4) -> Gpu:
+    return Gpu(
+        index, utilization_percent=99.0, sm_clock_mhz=clock, power_w=power, power_limit_w=600.0, temperature_c=70.0,
+        reasons=reasons,
+    )  # fmt: skip
+
+
+def test_a_slow_and_a_hot_card_show_under_load() -> None:
+    told_by_script = {
+        "cards": [{"index": 0, "tflops": 310.0}, {"index": 1, "tflops": 250.0}, {"index": 2, "tflops": 312.0}]
+    }
+    samples = [[at_work(0, 1965.0), at_work(1, 1500.0, reasons=0x24), at_work(2, 1980.0)]]
+    lines = list(under_load.of_load(told_by_script, samples))
+    assert [line.status for line in lines] == ["problem", "warning", "ok"]
+    assert "GPU 1 is slowed within 5 s: power cap, thermal (software), 1500 to 1500 MHz" in lines[0].said
+    assert "GPU 1 is 19% slower than the others (250 TFLOP/s)" in lines[1].said
+    assert lines[2].said.startswith(
+        "3 cards, 250 to 312 TFLOP/s (bf16): 1500 to 1980 MHz, up to 590 of 600 W"
+    )
+    assert all(line.todo for line in lines[:2])
+
+
+def test_a_card_that_does_not_compute_and_a_host_without_torch_are_told() -> None:
+    broken = {"cards": [{"index": 0, "tflops": 310.0}, {"index": 1, "error": "RuntimeError: CUDA error"}]}
+    assert [line.status for line in under_load.of_load(broken, [])] == ["problem", "ok"]
+    (line,) = under_load.of_load({"error": "no torch here"}, [])
+    assert (line.status, line.said) == ("warning", "not tried: no torch here")
+
+
+FAKE_TORCH = """
+import time
+bfloat16 = None
+class cuda:
+    is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 2)
+    synchronize = staticmethod(lambda device: time.sleep(0.001))
+def device(kind, index):
+    if index == 1: raise RuntimeError("card 1 is gone")
+    return (kind, index)
+def randn(*size, device, dtype): return size
+def mm(left, right): return left
+"""
+
+
+def test_the_load_itself_runs_on_every_card_and_tells_of_one_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    env = {"PYTHONPATH": str(tmp_path)}
+    told_by_script = run_script(LocalHost(), sys.executable, ["short_load"], ["0.05"], env=env)
+    first, second = told_by_script["cards"]
+    assert first["tflops"] > 0
+    assert second == {"index": 1, "error": "RuntimeError: card 1 is gone"}
+    assert "error" in run_script(LocalHost(), [sys.executable, "-S", "-I"], ["short_load"], ["0.05"])
