@@ -63,4 +63,4 @@ def span(name: str, kind: str, start: float, length: float, lane: int) -> dict[s
 
 def packed(events: Sequence[Mapping[str, Any]]) -> bytes:
     """A file of events, gzipped."""
-    return gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode())
+    return gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode(), mtime=0)
