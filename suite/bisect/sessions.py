@@ -13,6 +13,7 @@ from suite.bisect.journal import Search, Task
 from suite.bisect.search import Ask, Step, Word
 from suite.foreign import one_line
 from suite.gate import GateError, status
+from suite.gate.attribution import is_unmeasured
 from suite.gate.runs import StoredVerdicts, load_verdicts
 from suite.gate.verdicts import Verdict
 from suite.metrics.registry import METRICS
@@ -42,7 +43,7 @@ class SearchStopped(GateError):
 class Sessions:
     """Measures what a search asks, one folder a session below `folder`; `followed` is set by the first no-go.
 
-    directory: where suite.toml lies, from which pytest runs; say: takes a sentence.
+    directory: from which pytest runs: where the scenarios are; say: takes a sentence.
     """
 
     search: Search
@@ -65,7 +66,7 @@ class Sessions:
         )
         code = self._play(ask, place)
         runs = sorted(place.glob("*/verdicts.json"))
-        if code == USAGE and not runs:
+        if code == USAGE and not runs and not _misused(place / LOG):
             return Step(ask.reference, ask.candidate, "cannot start", why=_last_words(place / LOG))
         if code not in JUDGED or not runs:
             raise SearchStopped(
@@ -98,7 +99,7 @@ class Sessions:
     def _read(self, ask: Ask, said: StoredVerdicts, where: str) -> Step:
         """What the verdicts say of the value that is followed; the gravest of them where none is followed yet."""
         found = [v for v in said.verdicts if v.metric == self.search.task.metric and self._fits(v)]
-        if not found or all(v.word == "unjudged" for v in found):
+        if all(v.word == "unjudged" or is_unmeasured(v) for v in found):
             causes = [c.text for c in said.causes if c.kind in ("launch", "promise")]
             if causes:
                 return Step(
@@ -151,6 +152,14 @@ def _step(ask: Ask, verdict: Verdict, word: Word, where: str) -> Step:
 def _environment() -> dict[str, str]:
     """Without what a pytest that runs this one would hand down."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
+def _misused(log: Path) -> bool:
+    """Did pytest not understand what it was given? That is no build's fault."""
+    text = log.read_bytes()[-LAST_CHARS:].decode("utf-8", "replace") if log.exists() else ""
+    return any(
+        sign in text for sign in ("unrecognized arguments", "file or directory not found", "invalid choice")
+    )
 
 
 def _last_words(log: Path) -> str:

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     sessions = Sessions(
         found,
         folder.resolve(),
-        suite.path.resolve().parent,
+        Path.cwd(),
         suite.path.resolve(),
         lambda line: print(line, flush=True),
     )
