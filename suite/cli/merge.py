@@ -24,17 +24,24 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
     parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.add_argument(
+        "--alluredir",
+        type=Path,
+        metavar="DIR",
+        help="write one Allure report's results, of shards that were measured with --alluredir RESULTS/allure",
+    )
     parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Join, judge, write and print; the exit status is that of the whole run."""
     shards = [merge.read(run, arguments.results) for run in arguments.runs]
-    return merged(shards, arguments.results, arguments.baselines, arguments.suite_config)
+    return merged(shards, arguments)
 
 
-def merged(shards: list[merge.ShardRun], results: Path, baselines: Path, suite_config: Path) -> int:
+def merged(shards: list[merge.ShardRun], arguments: argparse.Namespace) -> int:
     """The same for shards that are read already."""
+    results: Path = arguments.results
     joined = merge.joined(shards)
     for shard in sorted(shards, key=lambda shard: shard.shard.number):
         complete, begun = merge.launches_of(shard)
@@ -47,9 +54,9 @@ def merged(shards: list[merge.ShardRun], results: Path, baselines: Path, suite_c
     for number in joined.missing:
         print(f"shard {number}/{shards[0].shard.of}: missing; nothing of it is judged")
     target = shards[0].begun.target
-    store = BaselineStore(baselines, target)
-    found = whole.judged(joined, results, store, rules_of(suite_config, target))
-    whole.write(found, joined, shards, store)
+    store = BaselineStore(arguments.baselines, target)
+    found = whole.judged(joined, results, store, rules_of(arguments.suite_config, target))
+    whole.write(found, joined, shards, store, arguments.alluredir)
     for line in found.memory.tables.lines():
         print(line)
     print_judgement(found.judgement)

@@ -31,7 +31,17 @@ from suite.sglang.flags import parse_change
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-OURS = ("--shard", "--shards", "--plan", "--format", "--results", "--resume", "--minutes", "--target")
+OURS = (
+    "--shard",
+    "--shards",
+    "--plan",
+    "--format",
+    "--results",
+    "--resume",
+    "--minutes",
+    "--target",
+    "--alluredir",
+)
 """Options of pytest that this command sets itself."""
 PLAN_LIMIT_S = 600
 
@@ -69,6 +79,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
     parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.add_argument(
+        "--alluredir", type=Path, metavar="DIR", help="one Allure report's results, of all shards"
+    )
     parser.add_argument("options", nargs="*", metavar="-- OPTION", help="options of pytest -m perf, after --")
     parser.set_defaults(func=run)
 
@@ -127,7 +140,7 @@ def _merged(submission: Submission, arguments: argparse.Namespace) -> int:
     if not runs:
         print(f"no shard has measured anything; see {submission.folder}/shard-1.log")
         return INFRASTRUCTURE
-    return merged(runs, arguments.results, arguments.baselines, arguments.suite_config)
+    return merged(runs, arguments)
 
 
 def _made(arguments: argparse.Namespace) -> Submission:
@@ -163,6 +176,7 @@ def _made(arguments: argparse.Namespace) -> Submission:
             at_once=submission.at_once,
             minutes=max(map(limit_minutes, shards)),
             gpus=target.gpus,
+            allure=arguments.alluredir is not None,
         )
     )
     return submission

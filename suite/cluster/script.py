@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.cluster import allure
 from suite.session import journal
 
 TEMPLATE = """\
@@ -38,13 +39,14 @@ for journal in "$here"/*/{journal}; do
 done
 
 # pytest takes the place of this shell: Slurm's SIGTERM reaches it, it takes its servers down and keeps what was measured
-exec {python} -m pytest "${{options[@]}}" --shard "$number/{shards}" --results "$here" "${{again[@]}}"
+exec {python} -m pytest "${{options[@]}}" --shard "$number/{shards}" --results "$here"{allure} "${{again[@]}}"
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a script is made of. options: pytest's words; minutes: after which Slurm ends a task; gpus: of a node."""
+    """What a script is made of. options: pytest's words; minutes: after which Slurm ends a task; gpus: of a node;
+    allure: have each shard leave Allure results."""
 
     folder: Path
     root: Path
@@ -55,6 +57,7 @@ class Script:
     at_once: int
     minutes: int
     gpus: int
+    allure: bool = False
 
     @property
     def path(self) -> Path:
@@ -75,4 +78,5 @@ class Script:
             limit=f"{self.minutes // 60}:{self.minutes % 60:02d}:00",
             options=shlex.join(self.options),
             journal=journal.NAME,
+            allure=f' --alluredir "$here/{allure.NAME}"' if self.allure else "",
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.cluster import allure
 from suite.cluster.merge import ShardRun, Whole
 from suite.gate import BaselineStore, GateError, Judgement, Rules, Session, judge, known_good, save_run
 from suite.gate.files import write_together
@@ -14,6 +15,7 @@ from suite.gate.recordable import recordable, refused
 from suite.questions import crossover
 from suite.questions.memory import Memory
 from suite.report import ci_summary
+from suite.report.told import read as told_of
 from suite.session import journal
 from suite.session.entries import Begun, Item
 from suite.session.fold import JournalIndex, told
@@ -52,7 +54,13 @@ def _memory(found: JournalIndex) -> Memory:
     return memory
 
 
-def write(merged: Merged, whole: Whole, shards: Sequence[ShardRun], store: BaselineStore) -> None:
+def write(
+    merged: Merged,
+    whole: Whole,
+    shards: Sequence[ShardRun],
+    store: BaselineStore,
+    alluredir: Path | None = None,
+) -> None:
     """Write everything that a run leaves.
 
     History, times, baselines and the known good build only once every shard is there and finished: a part of a run is
@@ -70,6 +78,10 @@ def write(merged: Merged, whole: Whole, shards: Sequence[ShardRun], store: Basel
     ci_summary.write(
         folder, ci_summary.text(merged.session, merged.judgement, _way_back(results, merged.session))
     )
+    if alluredir is not None:
+        folders = [shard.folder for shard in shards]
+        items = allure.write(alluredir, folders, told_of(folder), _way_back(results, merged.session))
+        merged.notes.append(f"Allure results of {items} items in {alluredir}")
     merged.notes.append(f"results in {folder}")
     if whole.complete:
         History(results / "history", merged.session.target).append(merged.session)

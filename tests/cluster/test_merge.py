@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import msgspec
@@ -231,3 +232,44 @@ def test_what_one_host_did_not_let_be_seen_is_no_other_build(there, capsys):
     ]
     code, _ = merged(write(there, journals), capsys)
     assert code == 1
+
+
+def result(folder: Path, name: str, status: str, **labels: str) -> None:
+    """A result as allure-pytest leaves it in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    told_ = [{"name": label, "value": value} for label, value in labels.items()]
+    text = json.dumps(
+        {"uuid": name, "name": name, "status": status, "labels": told_, "statusDetails": {"message": "x"}}
+    )
+    (folder / f"{name}-result.json").write_text(text)
+
+
+def test_the_shards_make_one_allure_report_that_says_what_the_whole_says(there, capsys):
+    session = told(ALL).session()
+    known = judge(session, recorded(there / "baselines").sessions_for(session))
+    good = next(key for key, verdict in known.verdicts.items() if verdict.word == "pass")
+    folders = write(there, shards_of(ALL))
+    for number, folder in enumerate(folders, 1):
+        result(there / "allure", f"top{number}", "passed", run=folder.name)
+    item = {"run": folders[0].name, "question": good.question, "arm": good.arm}
+    result(there / "allure", "item", "passed", **item, launch="1")
+    result(there / "allure", "verdict", "failed", **item, launch="verdict")
+    unjudged = {"run": folders[1].name, "question": "decode[c1]", "arm": "mtp-depth-1", "launch": "verdict"}
+    result(
+        there / "allure", "foreign", "passed", run="another-run", question="decode[c1]", arm="x", launch="1"
+    )
+    result(there / "allure", "unjudged", "passed", **unjudged)
+    (there / "allure" / "abc-attachment.txt").write_text("a log")
+    (there / "allure" / "executor.json").write_text("{}")
+    _, out = merged([*folders, f"--alluredir={there / 'out'}"], capsys)
+    assert "Allure results of 3 items" in out
+    made = {
+        path.name.removesuffix("-result.json"): json.loads(path.read_text())
+        for path in (there / "out").glob("*-result.json")
+    }
+    assert {"item", "verdict", "unjudged"} < set(made)
+    assert len(made) == 4, "one page on top: the whole run's"
+    for one in made.values():
+        assert [label["value"] for label in one["labels"] if label["name"] == "run"] == [MERGED]
+    assert made["verdict"]["status"] == "passed"
+    assert (there / "out" / "abc-attachment.txt").read_text() == "a log"
