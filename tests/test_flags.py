@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.sglang.flags import Flags, canonical, history_of, parse_argv, parse_change
+from suite.sglang.flags import HISTORY, Flags, canonical, history_of, parse_argv, parse_change, translated
 
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True).map(canonical)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
@@ -103,3 +103,43 @@ def test_the_history_of_a_removed_flag_names_what_to_write_instead():
 def test_of_a_build_without_a_release_no_history_is_told():
     assert history_of("--mamba-radix-cache-strategy", "0.0.0.dev1+gd91c3682b") is None
     assert history_of("--mamba-scheduler-strategy", "unknown") is None
+
+
+def test_a_renamed_flag_is_written_as_the_release_calls_it_and_the_rest_is_left():
+    given = {"mamba_scheduler_strategy": "extra_buffer", "tp": 8, "cuda-graph-max-bs": 16}
+    old, said = translated(given, "0.5.9")
+    assert (old, said) == (given, [])
+    new, said = translated(given, "0.5.23")
+    assert new == {"mamba-radix-cache-strategy": "extra_buffer", "tp": 8, "cuda-graph-max-bs-decode": 16}
+    assert said == [
+        "--mamba-scheduler-strategy is --mamba-radix-cache-strategy in SGLang 0.5.23",
+        "--cuda-graph-max-bs is --cuda-graph-max-bs-decode in SGLang 0.5.23",
+    ]
+
+
+def test_a_flag_that_is_too_new_is_written_as_the_older_release_calls_it():
+    assert translated({"cuda-graph-max-bs-decode": 16}, "0.5.12")[0] == {"cuda-graph-max-bs": 16}
+
+
+def test_a_switch_that_became_a_value_is_written_with_it_and_a_removal_stays_one():
+    assert translated({"enable-breakable-cuda-graph": True}, "0.5.23")[0] == {
+        "cuda-graph-backend-prefill": "breakable"
+    }
+    assert translated({"enable-breakable-cuda-graph": False}, "0.5.23")[0] == {
+        "cuda-graph-backend-prefill": False
+    }
+
+
+def test_what_is_simply_gone_or_of_an_unknown_build_stays_as_it_is():
+    gone = {"torchao-config": "int4", "stream-output": True}
+    assert translated(gone, "0.5.23")[0] == {"torchao-config": "int4", "incremental-streaming-output": True}
+    assert translated(gone, "unknown") == (gone, [])
+
+
+@given(
+    st.sampled_from([e.name for e in HISTORY]),
+    st.sampled_from(["0.5.9", "0.5.14", "0.5.19", "0.5.20", "0.5.23"]),
+)
+def test_what_is_translated_is_known_to_that_release(name, version):
+    now, _ = translated({name: True}, version)
+    assert translated(now, version)[0] == now

@@ -43,13 +43,6 @@ class Up:
         """What must be down before this launch can begin: all but its partner in a duet."""
         return [other for other in self if not (self._duet and _partners(other, launch_id))]
 
-    def partner_of(self, running: RunningArm) -> RunningArm | None:
-        """The other build's server of the same arm and launch, if it is up."""
-        there = (
-            other for other in self if other != running.launch_id and _partners(other, running.launch_id)
-        )
-        return next((self._servers[other] for other in there), None)
-
 
 def _partners(one: LaunchId, other: LaunchId) -> bool:
     return (one.arm, one.number) == (other.arm, other.number) and one.build != other.build

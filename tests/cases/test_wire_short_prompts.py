@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from suite.questions import canary
-from suite.questions.lossless import GreedyAnswer, lost_lengths
+from suite.questions.lossless import GreedyAnswer, GreedyAnswers, lost_lengths
 from suite.questions.text_completions import SHORT, sizes
+from suite.session.outcomes import BrokenPromise
+from suite.session.plan import CANDIDATE, LaunchId
 from tests.perf.running import MODEL, ROOT, Ran, perf
 
 CONFIG = """
@@ -73,6 +78,25 @@ def test_one_length_may_be_a_near_tie_and_neighbours_are_not() -> None:
     assert lost_lengths(answers(), answers(1, 2, 3, 16)) == [1, 2, 3]
     half = answers() | {"text completion of 7 tokens, alone": GreedyAnswer("xx", 12)}
     assert lost_lengths(answers(), half) == []
+
+
+@pytest.mark.parametrize(("wrong", "broken"), [((), False), ((1, 2, 3, 16), False), ((1, 2, 3, 7), True)])
+def test_a_candidate_answers_short_texts_as_the_reference_but_for_near_ties(
+    wrong: tuple[int, ...], broken: bool
+) -> None:
+    def answers(*lost: int) -> dict[str, GreedyAnswer]:
+        return {
+            f"text completion of {size} tokens, {way}": GreedyAnswer("xx" if size in lost else "ab cd", 12)
+            for size in SHORT
+            for way in ("alone", "in a batch")
+        }
+
+    served: Any = SimpleNamespace(launch_id=LaunchId("mtp-off", 1, CANDIDATE))
+    asked = GreedyAnswers(served, {"mtp-off": answers(*wrong)}, 4, 48, {"mtp-off": answers()})
+    with pytest.raises(BrokenPromise, match="short text completions") if broken else contextlib.nullcontext():
+        asked.must_be_as_on_the_reference()
+    alone = GreedyAnswers(served, {"mtp-off": answers(*wrong)}, 4, 48)
+    alone.must_be_as_on_the_reference()  # of one build there is none to be as
 
 
 def test_sizes_stand_around_pages_and_chunks() -> None:
