@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.session import journal
-from suite.session.entries import Complete, Launching, Round
+from suite.session.entries import Complete, Launching, Note, Ready, Round
 from suite.session.fold import told
 from suite.session.plan import BUILDS, LaunchId
 from tests.perf.running import Ran, config, perf, start
@@ -63,6 +63,24 @@ def test_a_duet_sends_each_round_to_both_in_turn_and_needs_one_launch_of_each(tm
     for arm in ("mtp-off", "mtp-on"):
         rounds = [builds[e.launch] for e in entries if isinstance(e, Round) and e.arm == arm]
         assert "".join(build[0] for build in rounds) == "rccrrc"
+
+
+def test_an_arm_that_one_build_refuses_is_found_before_the_first_launch_and_stops_nothing_else(
+    tmp_path: Path,
+) -> None:
+    refusing = 'builds = { same = {}, old = { flags = { fault = "removed-flag=--speculative-algorithm" } } }'
+    options = ("--reference=same", "--candidate=old", "--launches=1", *ASKED)
+    ran = perf(tmp_path, config(tmp_path, more=refusing), *options)
+    assert ran.code == 1, ran.out
+    assert "mtp-on does not start" in words_of(ran)
+    entries = journal.read(folder_of(tmp_path) / journal.NAME).entries
+    found = next(i for i, e in enumerate(entries) if isinstance(e, Note) and e.kind == "build")
+    assert str(entries[found].text).startswith("candidate: arm mtp-on: ")  # type: ignore[union-attr]
+    assert found < next(i for i, e in enumerate(entries) if isinstance(e, Launching))
+    ready = {e.launch for e in entries if isinstance(e, Ready)}
+    launched = {(e.build, e.arm) for e in entries if isinstance(e, Launching) and e.launch in ready}
+    assert {("reference", "mtp-off"), ("candidate", "mtp-off"), ("reference", "mtp-on")} <= launched
+    assert ("candidate", "mtp-on") not in launched
 
 
 @pytest.mark.parametrize(
