@@ -35,11 +35,13 @@ def change(rounds: Rounds) -> tuple[float, Spread]:
     told = [d for d in differences if len(d)]
     if not told:
         return math.nan, Spread(np.array([math.nan]), np.array([1.0]))
-    centre = float(np.mean([d.mean() for d in told]))
+    of_each = np.array([d.mean() for d in told])
+    centre = float(of_each.mean())
     df = sum(len(d) - 1 for d in told)
     within = sum(float(((d - d.mean()) ** 2).sum()) for d in told) / df if df else math.nan
     of_rounds = within * float(np.mean([1 / len(d) for d in told])) / len(told)
-    return centre, _with_launches(of_rounds, df, len(told))
+    seen = float(of_each.var(ddof=1)) / len(told) if len(told) > 1 else 0.0
+    return centre, _with_launches(of_rounds, df, len(told), seen)
 
 
 def itself(rounds: Rounds) -> tuple[float, Spread]:
@@ -60,11 +62,11 @@ def _paired(old: Array, new: Array) -> Array:
     return np.asarray(difference[np.isfinite(difference)])
 
 
-def _with_launches(of_rounds: float, df: int, launches: int) -> Spread:
-    """The spread of rounds, and that of launches on top, of which nothing is learned here."""
+def _with_launches(of_rounds: float, df: int, launches: int, seen: float) -> Spread:
+    """The spread of rounds, and that of launches on top as it is stated; or what the launches show, if that is more."""
     of_launches = 2 * LAUNCH_SD**2 / launches
     if not df:
         return Spread(np.array([math.nan]), np.array([1.0]))
     total = of_rounds + of_launches
     freedom = total**2 / (of_rounds**2 / df) if of_rounds > 0 else NO_LIMIT
-    return Spread(np.array([total]), np.array([min(freedom, NO_LIMIT)]))
+    return Spread(np.array([max(total, seen)]), np.array([min(freedom, NO_LIMIT)]))

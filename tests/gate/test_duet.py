@@ -43,6 +43,12 @@ def test_more_rounds_never_say_more_than_the_launch_does() -> None:
         assert spread.variance[0] >= 2 * LAUNCH_SD**2 / 2
 
 
+def test_launches_that_differ_by_more_than_is_stated_are_believed() -> None:
+    calm, moved = noisy(2, 6, 0.0), noisy(2, 6, 0.0)
+    moved.new[1][:] += 0.2
+    assert change(moved)[1].variance[0] > 20 * change(calm)[1].variance[0]
+
+
 def test_a_change_is_found_with_an_interval_that_holds_it_as_often_as_it_says() -> None:
     held = []
     for seed in range(400):
