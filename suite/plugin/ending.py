@@ -106,6 +106,8 @@ class Ending:
         parts.signals.restore()
         if parts.deadline is not None:
             parts.deadline.over()
+        if parts.begun is not None:
+            parts.begun.journal.close()
 
 
 class OthersReports:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import queue
+import threading
 import zlib
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from suite.gate import CorruptFile, ForeignFile, FutureVersion, MissingFile, Wri
 from suite.session.entries import FORMAT, VERSION, Begun, Entry
 
 NAME = "journal.jsonl"
+CLOSE_S = 5.0
+"""How long the last line is waited for when a journal is closed."""
 _HEAD = b'{"crc":"%08x","entry":'
 _HEAD_LENGTH = len(_HEAD % 0)
 _encoder = msgspec.json.Encoder(enc_hook=str)
@@ -124,7 +128,9 @@ class Journal:
             os.close(self._file)
             raise
         self._length = self.before.length
-        self._writer = ThreadPoolExecutor(1, "journal")
+        self._lines: queue.SimpleQueue[tuple[bytes, Future[None]] | None] = queue.SimpleQueue()
+        # a daemon: the process ends although a disk that hangs holds a line up
+        self._writer = threading.Thread(target=self._write_lines, name="journal", daemon=True)
         self._torn = False
 
     def _own(self) -> None:
@@ -142,14 +148,28 @@ class Journal:
             WriteFailed: it is not (disk full); nothing of it is left in the file.
         """
         line = (b"\n" if self._torn else b"") + line_of(entry)
+        if not self._writer.ident:
+            self._writer.start()
+        written: Future[None] = Future()
+        # in a thread of its own: Ctrl-C may interrupt the waiting for it, but never tears a line
+        self._lines.put((line, written))
         try:
-            # in a thread of its own: Ctrl-C may interrupt the waiting for it, but never tears a line
-            self._writer.submit(self._write, line).result()
+            written.result()
         except OSError as error:
             self._undo()
             raise WriteFailed(
                 self.path, f"not written ({error.strerror}); free space: what came before is kept"
             ) from None
+
+    def _write_lines(self) -> None:
+        while (next_one := self._lines.get()) is not None:
+            line, written = next_one
+            try:
+                self._write(line)
+            except OSError as error:
+                written.set_exception(error)
+            else:
+                written.set_result(None)
 
     def _write(self, line: bytes) -> None:
         rest = memoryview(line)
@@ -171,9 +191,11 @@ class Journal:
             self._torn = True  # a half line stays: the next one must not be spoilt by it
 
     def close(self) -> None:
-        """Let go of the file. Again is harmless."""
-        self._writer.shutdown()
-        if self._file >= 0:
+        """Let go of the file. Again is harmless. A line that the disk holds up is left to its thread."""
+        self._lines.put(None)
+        if self._writer.ident:
+            self._writer.join(CLOSE_S)
+        if self._file >= 0 and not self._writer.is_alive():
             os.close(self._file)
             self._file = -1
 

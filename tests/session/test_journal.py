@@ -6,6 +6,8 @@ import errno
 import fcntl
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -18,6 +20,7 @@ from suite.session.entries import Begun, Note, Round
 from suite.session.journal import NAME, Journal, line_of, read
 from tests.session.made import begun, whole
 
+ROOT = Path(__file__).parents[2]
 WHOLE = whole()
 LINES = [line_of(entry) for entry in WHOLE]
 BYTES = b"".join(LINES)
@@ -62,6 +65,7 @@ def test_any_truncation_loses_the_torn_line_alone_and_says_so(folder, cut):
     assert [bool("torn" in line) for line in found.damage] == [True] * torn
 
 
+@settings(deadline=None)  # it waits for the disk
 @given(cut=st.integers(0, len(BYTES)), tail=st.sampled_from([b"", b"\0" * 300, b"{", b'{"crc":"00000000"']))
 def test_after_any_torn_write_the_next_try_appends_to_what_was_whole(folder, cut, tail):
     path = stored(folder, BYTES[:cut] + tail)
@@ -187,6 +191,35 @@ def test_the_lock_goes_with_its_writer(tmp_path):
     journal.close()
     with (tmp_path / NAME).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+HUNG_DISK = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from suite.session.journal import Journal
+from tests.session.made import begun
+journal = Journal(Path(sys.argv[1]))
+writing = threading.Event()
+os.fsync = lambda handle: (writing.set(), time.sleep(3600))
+threading.Thread(target=lambda: (writing.wait(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+try:
+    journal.append(begun())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_process_that_was_interrupted_ends_although_the_disk_hangs(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", HUNG_DISK, str(tmp_path / NAME)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (ran.stdout, ran.returncode) == ("interrupted\n", 0), ran.stderr
 
 
 def test_files_that_are_no_journal(tmp_path):
