@@ -118,7 +118,7 @@ def decide(
     """
     if generation is None:
         generation = np.zeros(base.shape[1::2], dtype=np.intp)
-    data = _comparedby_prompt(centre(base, new, layout, rounds, generation), acceptance)
+    data = _compared_by_prompt(centre(base, new, layout, rounds, generation), acceptance)
     learned = relative_spread(data)
     relative = by_prompt(learned, acceptance)
     kinds = max(len(layout.kinds_in_several_arms()), 1)
@@ -137,7 +137,7 @@ def decide(
     return _conclude(evidence)
 
 
-def _comparedby_prompt(data: Deltas, acceptance: AcceptanceColumns) -> Deltas:
+def _compared_by_prompt(data: Deltas, acceptance: AcceptanceColumns) -> Deltas:
     change = data.change.copy()
     for g, pairs in acceptance.judged.items():
         change[:, g] = pairs.change[0]
