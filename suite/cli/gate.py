@@ -72,6 +72,7 @@ def _add_baseline(subparsers: Subparsers) -> None:
     one.add_argument("question")
     one.add_argument("arm", nargs="?")
     one.add_argument("--run-id", help="only the session of this run")
+    _command(actions, "undo", run_undo, "take back the last change: a recording, a promotion, a drop")
     one = _command(actions, "diff", run_diff, "two recorded sessions, or two runs, beside each other")
     one.add_argument("a", metavar="A", help="the run id of a recorded session, or a run's directory")
     one.add_argument("b", metavar="B")
@@ -228,6 +229,15 @@ def run_drop(arguments: argparse.Namespace) -> int:
         raise GateError(f"nothing to drop: no such baseline in {store.folder}")
     for path in dropped:
         print(f"dropped {'session ' + arguments.run_id + ' of ' if arguments.run_id else ''}{path}")
+    return 0
+
+
+def run_undo(arguments: argparse.Namespace) -> int:
+    """Put the files of the last change back as they were before it."""
+    what, paths = _store(arguments, _target(arguments)).undo()
+    print(f"took back the {what}")
+    for path in paths:
+        print(f"{path}: {'as before' if path.exists() else 'gone, as before'}")
     return 0
 
 

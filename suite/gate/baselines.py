@@ -21,6 +21,7 @@ from suite.gate.errors import (
 from suite.gate.files import locked, read, render, write_together
 from suite.gate.records import Facts, Launch, Scalar, Series, Session, check_session, differing
 from suite.gate.stored_sessions import StoredSession, folded, unfolded
+from suite.gate.undo import undo, undoable
 from suite.gate.values import untrusted
 from suite.sglang import config_diff
 
@@ -266,7 +267,9 @@ class BaselineStore:
             raise GateError(f"run {session.run_id} has no series to record")
         with locked(self.folder):
             changed = [self._with(session, s, promote) for s in series]
-            write_together({note.path: _folded(self.target, baseline) for note, baseline in changed})
+            done = "promotion" if promote else "recording"
+            with undoable(self.folder, f"{done} of run {session.run_id}", [note.path for note, _ in changed]):
+                write_together({note.path: _folded(self.target, baseline) for note, baseline in changed})
         return [note for note, _ in changed]
 
     def _with(self, session: Session, series: Series, promote: bool) -> tuple[Recorded, Baseline]:
@@ -297,7 +300,13 @@ class BaselineStore:
         named = f"{slug(question)}--{slug(arm) if arm else '*'}"
         with locked(self.folder):
             paths = sorted({*self.folder.glob(f"{named}.json"), *self.folder.glob(f"{named}--*.json")})
-            return [path for path in paths if self._drop(path, run_id)]
+            what = f"drop of {' '.join(filter(None, [question, arm, run_id]))}"
+            with undoable(self.folder, what, paths):
+                return [path for path in paths if self._drop(path, run_id)]
+
+    def undo(self) -> tuple[str, list[Path]]:
+        """Take back the last change. See :func:`suite.gate.undo.undo`."""
+        return undo(self.folder)
 
     def _drop(self, path: Path, run_id: str | None) -> bool:
         if run_id is None:

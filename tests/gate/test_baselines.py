@@ -167,7 +167,7 @@ def test_a_lock_that_is_never_given_back_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_what_was_there(store: BaselineStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {p.name: p.read_bytes() for p in store.folder.iterdir()}
+    before = {p.name: p.read_bytes() for p in store.folder.iterdir() if p.is_file()}
 
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -175,4 +175,4 @@ def test_a_full_disk_leaves_what_was_there(store: BaselineStore, monkeypatch: py
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(WriteFailed, match="No space left on device"):
         store.record(session())
-    assert {p.name: p.read_bytes() for p in store.folder.iterdir()} == before
+    assert {p.name: p.read_bytes() for p in store.folder.iterdir() if p.is_file()} == before

@@ -135,3 +135,41 @@ def test_promote_takes_nothing_of_an_arm_that_was_not_measured_well(
     assert "nothing of mtp-off is recorded" in capsys.readouterr().err
     stored, _ = BaselineStore(tmp_path / "baselines", "simulator").all()
     assert {(b.question, b.arm) for b in stored} == {("decode_throughput[c1]", "mtp-on")}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "baselines" / "simulator").glob("*.json")}
+
+
+def test_undo_takes_back_one_change_after_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = files_of(folder)
+    assert run(folder, "baseline", "promote", str(folder / "results" / "bad")) == 0
+    second = files_of(folder)
+    assert run(folder, "baseline", "drop", QUESTION, "mtp-on") == 0
+    assert files_of(folder) != second
+    assert run(folder, "baseline", "undo") == 0
+    assert f"took back the drop of {QUESTION} mtp-on" in capsys.readouterr().out
+    assert files_of(folder) == second
+    assert run(folder, "baseline", "undo") == 0
+    assert "took back the promotion of run bad" in capsys.readouterr().out
+    assert files_of(folder) == first
+
+
+def test_undo_of_a_first_recording_leaves_nothing(tmp_path: Path) -> None:
+    store = BaselineStore(tmp_path / "baselines", "simulator")
+    store.record(session("only"))
+    assert files_of(tmp_path)
+    run(tmp_path, "baseline", "undo")
+    assert files_of(tmp_path) == {}
+    with pytest.raises(GateError, match="nothing to take back"):
+        run(tmp_path, "baseline", "undo")
+
+
+def test_undo_touches_nothing_that_somebody_else_changed(folder: Path) -> None:
+    assert run(folder, "baseline", "promote", str(folder / "results" / "good")) == 0
+    changed = next((folder / "baselines" / "simulator").glob("decode*.json"))
+    changed.write_bytes(changed.read_bytes() + b" ")
+    before = files_of(folder)
+    with pytest.raises(GateError, match=rf"changed since by something else: .*{changed.name}"):
+        run(folder, "baseline", "undo")
+    assert files_of(folder) == before
