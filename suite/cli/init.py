@@ -155,9 +155,10 @@ def _write(path: Path, text: str) -> None:
 
 def _see(name: str, arguments: argparse.Namespace) -> None:
     """The doctor's lines; what it cannot look at is a line too."""
-    asked = argparse.Namespace(
-        target=name, suite_config=arguments.suite_config, build=[], baselines=arguments.baselines
-    )
+    parser = argparse.ArgumentParser()
+    probe.add_parsers(parser.add_subparsers())
+    config_and_store = [f"--suite-config={arguments.suite_config}", f"--baselines={arguments.baselines}"]
+    asked = parser.parse_args(["doctor", f"--target={name}", *config_and_store])
     try:
         probe.run_doctor(asked)
     except (ConfigError, OSError) as error:
