@@ -48,6 +48,7 @@ def add_options(parser: pytest.Parser) -> None:
     add("--launches", metavar="N", type=_whole, help="launches per arm, instead of the budget's")
     add("--rounds", metavar="N", type=_whole, help="rounds per launch, instead of the budget's")
     add("--concurrency", metavar="N,N,...", help="clients at a time, instead of the budget's: 1,4,8")
+    add("--contexts", metavar="N,N,...", help="prompt tokens, instead of the budget's: 1024,10240")
     add(
         "--flag",
         metavar="NAME[=VALUE]",

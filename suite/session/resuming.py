@@ -29,6 +29,7 @@ OPTIONS = {
     "launches": "--launches",
     "rounds": "--rounds",
     "concurrency": "--concurrency",
+    "contexts": "--contexts",
     "flag": "--flag",
     "keyword": "-k",
     "markexpr": "-m",

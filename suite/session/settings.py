@@ -40,7 +40,11 @@ class Settings:
         own_budget = comparing.BUDGET if self.comparing is not None else target.default_budget
         self.budget: str = option("--budget") or own_budget
         self.sizes: Sizes = _sizes(
-            target.sizes(self.budget), option("--launches"), option("--rounds"), option("--concurrency")
+            target.sizes(self.budget),
+            option("--launches"),
+            option("--rounds"),
+            _whole_numbers("--concurrency", option("--concurrency"), "numbers of clients, such as 1,4,8"),
+            _whole_numbers("--contexts", option("--contexts"), "numbers of tokens, such as 1024,10240"),
         )
         self.extra_flags: dict[str, FlagChangeValue] = dict(_changes(option("--flag")))
         preconditions.removable(target, self.extra_flags)
@@ -111,20 +115,32 @@ def config_path(config: pytest.Config) -> Path:
     return Path(named) if named else config.rootpath / "suite.toml"
 
 
-def _sizes(sizes: Sizes, launches: int | None, rounds: int | None, concurrency: str | None) -> Sizes:
-    changes: dict[str, object] = {"rounds": rounds} if rounds is not None else {}
-    if concurrency is not None:
-        changes["concurrencies"] = _numbers_of_clients(concurrency)
+def _sizes(
+    sizes: Sizes,
+    launches: int | None,
+    rounds: int | None,
+    concurrencies: list[int] | None,
+    contexts: list[int] | None,
+) -> Sizes:
+    asked = {"rounds": rounds, "concurrencies": concurrencies, "contexts": contexts}
+    changes: dict[str, object] = {name: value for name, value in asked.items() if value is not None}
     if launches is not None:
         changes |= {"launches": launches, "looks": 1}
-    options = {"rounds": "--rounds", "launches": "--launches", "concurrencies": "--concurrency"}
+    options = {
+        "rounds": "--rounds",
+        "launches": "--launches",
+        "concurrencies": "--concurrency",
+        "contexts": "--contexts",
+    }
     return preconditions.sized(sizes, changes, options)
 
 
-def _numbers_of_clients(text: str) -> list[int]:
+def _whole_numbers(option: str, text: str | None, what: str) -> list[int] | None:
+    if text is None:
+        return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 10 and int(part) >= 1 for part in parts):
-        raise ConfigError(f"--concurrency {one_line(text, 60)}: expected numbers of clients, such as 1,4,8")
+        raise ConfigError(f"{option} {one_line(text, 60)}: expected {what}")
     return sorted({int(part) for part in parts})
 
 

@@ -64,6 +64,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "--launches=0": (["--launches=0"], "--launches 0: input should be greater than or equal to 1"),
     "--rounds=-1": (["--rounds=-1"], "--rounds: expected a whole number"),
     "--concurrency=0": (["--concurrency=0"], "--concurrency 0: expected numbers of clients"),
+    "--contexts=-1": (["--contexts=-1"], "--contexts -1: expected numbers of tokens"),
+    "--contexts beyond any": (["--contexts=999999999"], "--contexts 999999999: input should be less than"),
     "--concurrency=100000": (["--concurrency=100000"], "--concurrency 100000: input should be less than"),
     "--flag=no:TYPO": (["--flag=no:enable-metricz"], "did you mean 'enable-metrics'"),
     "--server-url that is none": (
