@@ -151,7 +151,7 @@ def why_passes(verdicts: Iterable[Verdict]) -> list[str]:
     return [
         f"{times(len(alike), 'pass', 'passes')}: {because}"
         + (
-            f"; {wide} have an interval that reaches beyond the margin of {100 * alike[0].margin:g} %"
+            f"; {wide} {'has' if wide == 1 else 'have'} an interval that reaches beyond the margin of {100 * alike[0].margin:g} %"
             if wide
             else ""
         )

@@ -94,9 +94,9 @@ def test_folded_passes_tell_how_many_intervals_are_wider_than_the_margin() -> No
         [verdict("pass", half=0.005), verdict("pass", half=0.06), verdict("pass", half=0.06, stated=True)]
     )
     assert lines[-2:] == [
-        "2 passes: a loss of 4 % or more is excluded (95 %); 1 have an interval that reaches beyond the margin of 2 %",
+        "2 passes: a loss of 4 % or more is excluded (95 %); 1 has an interval that reaches beyond the margin of 2 %",
         "1 pass: a loss of 4 % or more is excluded (95 %, if sessions differ by no more than 0.5 %); "
-        "1 have an interval that reaches beyond the margin of 2 %",
+        "1 has an interval that reaches beyond the margin of 2 %",
     ]
 
 
