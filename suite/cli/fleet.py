@@ -55,6 +55,8 @@ def _box(word: str, results: Path) -> Box:
     if not equals or "/" in name:
         name, run = "", word
     stored = stored_runs.load(run, results)
+    for note in stored.notes:
+        print(f"note: {run}: {note}")
     facts = stored.session.environment
     if "hosts" in facts:
         raise GateError(f"{run} was measured on several boxes ({facts['hosts']}): give a run of each")
