@@ -116,14 +116,15 @@ class Submission:
         write_together({self.script: script.text().encode(), self.folder / NAME: self._rendered()})
         self.script.chmod(0o755)
 
-    def submit(self, numbers: list[int]) -> Submitted:
-        """Have these shards measured.
+    def submit(self, numbers: list[int], wait_s: int = 0) -> Submitted:
+        """Have these shards measured, after so many seconds at the earliest.
 
         Raises:
             SlurmError: Slurm does not take the job.
             WriteFailed: it was taken, and could not be noted.
         """
-        job = slurm.submit(self.script, numbers, self.at_once, self.sbatch)
+        begin = [f"--begin=now+{wait_s}"] if wait_s else []
+        job = slurm.submit(self.script, numbers, self.at_once, [*self.sbatch, *begin])
         done = Submitted(job, sorted(numbers), time.time())
         self.jobs.append(done)
         write_together({self.folder / NAME: self._rendered()})

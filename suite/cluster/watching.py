@@ -11,6 +11,8 @@ from suite.cluster.merge import launches_of
 from suite.cluster.submission import State, Submission
 
 POLL_S = 10.0
+AGAIN_S = 60
+"""Until a shard that failed is tried again: what stood in its way on its host is given time to pass."""
 GONE_S = 90.0
 """How long a cancelled job may take to be gone: Slurm's KillWait is 30 seconds, unless its cluster says otherwise."""
 
@@ -43,8 +45,10 @@ class Watch:
             failed = [number for number in open_ if number not in alive]
             again = [number for number in failed if self.submission.tries(number) < self.tries]
             if again:
-                job = self.submission.submit(again).job
-                self.say(f"submitted again, where they stopped: shard {_listed(again)} (job {job})")
+                job = self.submission.submit(again, AGAIN_S).job
+                self.say(
+                    f"submitted again, where they stopped: shard {_listed(again)} (job {job}), in {AGAIN_S} s"
+                )
             elif not alive:
                 return open_
             self.sleep(self.poll_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -128,6 +129,8 @@ def test_only_the_shard_that_was_lost_is_submitted_again(cluster, capsys):
     assert "submitted again, where they stopped: shard 2 (job 2)" in capsys.readouterr().out
     jobs = Submission.load(submitted()).jobs
     assert [job.shards for job in jobs] == [[1, 2, 3], [2]]
+    words = json.loads((cluster / "2" / "job.json").read_text())["words"]
+    assert "--begin=now+60" in words
     assert "again" not in log(1)
 
 
