@@ -133,7 +133,8 @@ class Steps:
         parts = self._parts
         limit: int | None = parts.settings.sizes.launches
         measuring = [item for item in parts.arranged.items if verdict_of not in item.stash]
-        first_starts.warm(parts.run, parts.first_starts)
+        if parts.compared:
+            first_starts.warm(parts.run, parts.first_starts)
         if parts.compared and (limit or 0) > 1:
             measuring = self._first_pair(session, playing, measuring)
         while measuring:

@@ -130,6 +130,8 @@ def test_items_of_later_looks_are_counted_so_that_no_more_than_all_are_done(monk
         settings=SimpleNamespace(sizes=SimpleNamespace(launches=1)),
         arranged=SimpleNamespace(items=first),
         measured=True,
+        compared={},
+        first_starts=[],
         deadline=None,
         run=SimpleNamespace(
             stopping=SimpleNamespace(reason=None), told=SimpleNamespace(session=lambda up_to: None, ended="")
