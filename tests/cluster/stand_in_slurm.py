@@ -33,7 +33,8 @@ def install(folder: Path) -> Path:
 
 
 def wish(folder: Path, **wishes: Any) -> None:
-    """What is to happen. requeue, die: tasks to lose once, by number, with requeue or for good; down: no answers."""
+    """What is to happen. requeue, die: tasks to lose once, by number, with requeue or for good; down: answers of squeue to be
+    refused; forgotten: jobs that it knows no more; accounting: is there any."""
     (folder / "wishes.json").write_text(json.dumps(wishes))
 
 
@@ -157,7 +158,8 @@ def _over(folder: Path, home: Path, number: int, process: subprocess.Popen[bytes
 
 
 def squeue(folder: Path, words: list[str]) -> int:
-    if _wishes(folder).get("down"):
+    if left := _wishes(folder).get("down"):
+        wish(folder, **{**_wishes(folder), "down": left - 1})
         print("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", file=sys.stderr)
         return 1
     options = dict(word.lstrip("-").split("=", 1) for word in words if "=" in word)

@@ -183,13 +183,7 @@ def test_a_detached_submission_is_taken_up_even_where_slurm_has_forgotten_it(clu
 
 
 def test_a_controller_that_does_not_answer_ends_nothing(cluster, capsys):
-    stand_in_slurm.wish(cluster, down=True)
-
-    def back() -> None:
-        time.sleep(2)
-        stand_in_slurm.wish(cluster)
-
-    threading.Thread(target=back, daemon=True).start()
+    stand_in_slurm.wish(cluster, down=3)
     assert main(["submit", "--nodes=3", "--poll=0.2"]) == 1
     out = capsys.readouterr().out
     assert out.count("Unable to contact slurm controller") == 1
