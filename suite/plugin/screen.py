@@ -42,6 +42,8 @@ class Screen:
             return None
         failed = "failed" if report.when == "call" else "error"
         category = failed if report.failed else report.outcome
+        if hasattr(report, "wasxfail") and not report.failed:
+            category = "xfailed" if report.skipped else "xpassed"
         return category, "", category.upper()
 
     @pytest.hookimpl(tryfirst=True)
