@@ -67,9 +67,10 @@ class Chars:
         return max(1, round((tokens - self.before) * self.per_token))
 
 
-def chars_for(endpoint: Endpoint) -> Chars:
-    """Count a short and a longer document on `endpoint`; LoadError if the server counts no tokens."""
-    short, long = ((chars, _count(endpoint, _plain(chars, _COUNTING + chars))) for chars in (400, 4000))
+def chars_for(endpoint: Endpoint, context_length: int | None = None) -> Chars:
+    """Count a short and a longer document on `endpoint`, both within its context; LoadError if the server counts no tokens."""
+    longer = 4000 if context_length is None else min(4000, max(800, context_length // 2))
+    short, long = ((chars, _count(endpoint, _plain(chars, _COUNTING + chars))) for chars in (400, longer))
     per_token = (long[0] - short[0]) / max(1, long[1] - short[1])
     return Chars(per_token, max(0.0, short[1] - short[0] / per_token))
 

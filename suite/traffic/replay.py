@@ -62,7 +62,7 @@ def workload_of(
         raise LoadError(
             f"no request of {trace.name} fits into this server's context of {context_length} tokens"
         )
-    chars = contexts.chars_for(endpoint) if any(not r.messages for r in fitting) else None
+    chars = contexts.chars_for(endpoint, context_length) if any(not r.messages for r in fitting) else None
     prompts = [
         Prompt(
             id=f"{trace.name}-{number}",
