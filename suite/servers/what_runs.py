@@ -27,7 +27,7 @@ def arm_of(target: Target, info: ServerInfo) -> Arm | None:
     """The arm of ``target`` that asks for speculation as this server was asked, else a new one after its depth.
 
     Its flags are those of speculation alone: whatever else differs from the target is what runs. ``None`` where the
-    server does not tell whether it speculates.
+    server does not tell whether it speculates, and where all arms that do as it does ask for something else besides.
     """
     asked = _asked(info)
     if asked is None:
@@ -35,11 +35,17 @@ def arm_of(target: Target, info: ServerInfo) -> Arm | None:
             return None
         asked = _resolved(info)
     names = [*(name for name in _USUAL if name in target.arms), *target.arms]
-    for name in names:
-        arm = target.arms[name]
-        own = Flags(arm.flags)
-        if not arm.env and _alike(_of_speculation(own), asked) and _holds(own, info):
+    alike = [
+        arm
+        for arm in (target.arms[name] for name in names)
+        if not arm.env and _alike(_of_speculation(Flags(arm.flags)), asked)
+    ]
+    for arm in alike:
+        name, own = arm.name, Flags(arm.flags)
+        if _holds(own, info):
             return Arm(name=name, description=arm.description, flags=dict(_of_speculation(own)))
+    if alike:
+        return None
     return Arm(name=_name(asked), description="as it was found", flags=dict(asked))
 
 
@@ -119,5 +125,7 @@ def _holds(flags: Flags, info: ServerInfo) -> bool:
 
 def _name(asked: Flags) -> str:
     """A name for speculation of no arm of the target's: ``mtp-eagle-5-1-6``."""
+    if not asked:
+        return "mtp-off"
     parts = ["mtp", str(asked.get(SWITCH, "half")), *(str(asked[name]) for name in SHAPE if name in asked)]
     return re.sub(r"[^a-z0-9._-]+", "-", "-".join(parts).lower())

@@ -86,3 +86,10 @@ def test_flags_are_those_it_was_started_with_in_the_targets_words() -> None:
     assert list(flags) == ["tp-size", "enable-metrics", "page-size"]
     old = info(None, tp_size=8, enable_metrics=False)
     assert flags_of(target(), old) == {"tp-size": 8}
+
+
+def test_a_server_that_no_arm_asks_for_is_none() -> None:
+    demanding = {name: {"flags": {"attention-backend": "triton"}} for name in ("mtp-off", "mtp-on")}
+    found = info("--attention-backend flashinfer", attention_backend="flashinfer")
+    assert arm_of(target(arms=demanding), found) is None
+    assert arm_of(target(arms=demanding), info("", attention_backend="triton")) is not None
