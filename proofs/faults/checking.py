@@ -92,11 +92,13 @@ def _summed_up(line: Line, run: Run) -> Iterable[str]:
 
 
 def _elsewhere(run: Run) -> Iterable[str]:
-    """The same sentence on the first line of the page for CI, and last of all in the terminal, before pytest's count."""
+    """The same sentence first on the page for CI and in Allure, and last in the terminal, before pytest's count."""
     heading = run.page.split("\n", 1)[0].replace("\\", "")
     shown = html.unescape(heading.removeprefix("## "))
     if run.page and shown != run.sentence.replace("\\", ""):
         yield f"summary.md must begin with the run's sentence, not {heading!r}"
+    if run.page and not run.top.endswith(run.sentence):
+        yield f"the run's sentence must stand on top in Allure, not {run.top!r}"
     last = [line for line in run.printed.splitlines() if line.strip()][-5:]
     if run.page and run.sentence not in last:
         yield f"the terminal must end with the run's sentence, not {last!r}"

@@ -51,7 +51,7 @@ class Ended:
 class Run:
     """One pytest run: its exit status, its items, the tables it showed, what it printed, and its one sentence.
 
-    recorded: the files of baselines that it wrote. page: summary.md.
+    recorded: the files of baselines that it wrote. page: summary.md. top: the name of what stands on top in Allure.
     """
 
     status: int
@@ -61,6 +61,7 @@ class Run:
     sentence: str = ""
     recorded: tuple[str, ...] = ()
     page: str = ""
+    top: str = ""
 
 
 def play(
@@ -101,6 +102,7 @@ def play(
             f"--budget={BUDGETS[target]}",
             f"--baselines={baselines}",
             f"--results={work / 'results'}",
+            f"--alluredir={work / 'allure'}",
         ),
         *options,
     ]
@@ -123,7 +125,14 @@ def play(
     ended = tuple(Ended(**json.loads(line)) for line in lines)
     recorded = tuple(sorted(name for name, text in _contents(baselines).items() if before.get(name) != text))
     sentence = said[-1].get("sentence", "") if said else ""
-    return Run(status, ended, tables, printed, sentence, recorded, pages[-1] if pages else "")
+    page = pages[-1] if pages else ""
+    return Run(status, ended, tables, printed, sentence, recorded, page, _top(work / "allure"))
+
+
+def _top(allure: Path) -> str:
+    """The name of the run's own result, which a report lists first."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(allure.glob("*-result.json"))]
+    return next((r["name"] for r in results if r.get("fullName", "").startswith("verdict.")), "")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

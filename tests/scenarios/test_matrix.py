@@ -107,19 +107,21 @@ def test_every_line_has_a_name_of_its_own_by_which_its_runs_are_kept():
 
 
 SENTENCE = "NO-GO: MTP drafts are dead (0 of 570 accepted): mtp_on < 1.2"
+PRINTED = f"table\n{SENTENCE}\n1 failed in 3 s\n"
 PAGE = "## NO-GO: MTP drafts are dead (0 of 570 accepted): mtp\\_on &lt; 1.2\n\ntarget x\n"
 
 
 @pytest.mark.parametrize(
-    ("page", "printed", "complaint"),
+    ("page", "printed", "top", "complaint"),
     [
-        (PAGE, f"table\n{SENTENCE}\n1 failed in 3 s\n", ""),
-        ("## NO-GO\n", f"table\n{SENTENCE}\n1 failed in 3 s\n", "summary.md must begin with"),
-        (PAGE, f"{SENTENCE}\n" + "table\n" * 9 + "1 failed in 3 s\n", "the terminal must end with"),
+        (PAGE, PRINTED, SENTENCE, ""),
+        ("## NO-GO\n", PRINTED, SENTENCE, "summary.md must begin with"),
+        (PAGE, f"{SENTENCE}\n" + "table\n" * 9 + "1 failed in 3 s\n", SENTENCE, "the terminal must end with"),
+        (PAGE, PRINTED, "The run", "on top in Allure"),
     ],
 )
-def test_the_sentence_stands_first_on_the_page_and_last_in_the_terminal(page, printed, complaint):
+def test_the_sentence_stands_first_on_every_page_and_last_in_the_terminal(page, printed, top, complaint):
     line = Line("draft-dead", DEAD.must, sentence="drafts are dead")
-    run = Run(1, (CAUGHT,), "", printed, SENTENCE, (), page)
+    run = Run(1, (CAUGHT,), "", printed, SENTENCE, (), page, top)
     found = shortcomings(line, run)
     assert [complaint in sentence for sentence in found] == [True] * bool(complaint)
