@@ -15,7 +15,14 @@ from proofs.calibrate.cells import BESIDE, CVS, LAUNCHES, NAMED, UNEQUAL
 from proofs.calibrate.claims import Claim, summary
 from proofs.calibrate.noise import Noise
 from proofs.calibrate.trajectories import Trajectories
-from proofs.calibrate.upgrades import PartingFigures, UpgradeFigures, measure_parting, measure_upgrade
+from proofs.calibrate.upgrades import (
+    FirstPairFigures,
+    PartingFigures,
+    UpgradeFigures,
+    measure_first_pair,
+    measure_parting,
+    measure_upgrade,
+)
 
 F = TypeVar("F")
 Job = tuple[Noise, int, tuple[int, ...]]
@@ -37,10 +44,15 @@ def measured(pool: Executor, n: int, quick: bool) -> list[Claim]:
     parting = {name: pool.submit(job, n=min(n, 1000)) for name, job in parting_jobs(quick).items()}
     rows = bisecting.rows(min(n, 100))
     searches = {row: pool.submit(bisecting.measure_row, row) for row in rows}
+    pairs = {
+        noise.name: pool.submit(measure_first_pair, noise, n)
+        for noise in dict.fromkeys(j[0] for j in jobs.values())
+    }
     upgrades = {name: future.result() for name, future in waiting.items()}
     again = {} if quick else _again(pool, jobs, upgrades)
     return [
         *upgrade_claims(upgrades, again, quick),
+        *first_pair_claims({name: future.result() for name, future in pairs.items()}, quick),
         *parting_claims({name: future.result() for name, future in parting.items()}, quick),
         *bisecting.bisect_claims({row: future.result() for row, future in searches.items()}, quick),
     ]
@@ -155,6 +167,17 @@ def _drift_claims(figures: Mapping[str, UpgradeFigures], names: Sequence[str]) -
         text = f"upgrade, 4+4, drift of 5 % over the session changes {what} by <= {SAME:g} points"
         claims.append(Claim(text, f"highest {moved[worst]:.2f} ({worst})", moved[worst] <= SAME))
     return claims
+
+
+def first_pair_claims(figures: Mapping[str, FirstPairFigures], quick: bool) -> list[Claim]:
+    """Lines about a run that has one launch of each build: all but sure of a 20 % loss, and never of one that is none."""
+    lines = _Lines(figures)
+    return [
+        lines.at_most("1+1, every noise model, no change: no-go (0.1 % meant)", "", lambda f: f.no_go, 0.3),
+        lines.at_least(
+            "1+1, every noise model: 20 % lost ends it", "", lambda f: f.found, 95 - (5 if quick else 0)
+        ),
+    ]
 
 
 def _no_go(figures: UpgradeFigures | PartingFigures) -> float:

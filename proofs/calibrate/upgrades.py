@@ -14,7 +14,7 @@ from suite.bisect.search import Word
 from suite.gate.layout import Layout
 from suite.gate.paired import NO_ACCEPTANCE, AcceptanceColumns
 from suite.gate.robust import Array, t_quantile, trimmed_mean
-from suite.gate.upgrade import LOOK_SHARES, Comparison, compare_builds, order
+from suite.gate.upgrade import LOOK_SHARES, Comparison, compare_builds, order, outright
 
 Flags = NDArray[np.bool_]
 
@@ -28,6 +28,14 @@ class UpgradeFigures:
     found: dict[float, float]
     sdc_found: float
     pairs: float
+
+
+@dataclass(frozen=True)
+class FirstPairFigures:
+    """Percent of runs that one pair of launches ends as a no-go: without a change, and where all lost 20 %."""
+
+    no_go: float
+    found: float
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,19 @@ def measure_upgrade(
         found,
         sdc_found,
         float(none.pairs.mean()),
+    )
+
+
+def measure_first_pair(noise: Noise, n: int, loss: float = 0.20) -> FirstPairFigures:
+    """After one launch of each build only a loss beyond doubt is said: how often without one, and of a large one."""
+    rng = np.random.default_rng(zlib.crc32(f"first pair {noise}".encode()))
+    layout = even_layout()
+    values = session_of(noise, n, order(4), layout, rng)  # of which the first pair is seen
+    change = values[:, 1] - values[:, 0]
+    most = outright(len(layout.columns))
+    return FirstPairFigures(
+        100 * float((change > most).any(axis=1).mean()),
+        100 * float((change + np.log1p(loss) > most).any(axis=1).mean()),
     )
 
 

@@ -80,8 +80,13 @@ def lost_outright(change: float, tests: int) -> bool:
     Nothing is known of how launches differ here, so `LAUNCH_SD` is taken for it; of `tests` figures a tenth of the error
     rate is spent. For a 20 % loss two launches more would be an hour of a large machine for nothing.
     """
+    return change > outright(tests)
+
+
+def outright(tests: int) -> float:
+    """From which change on (signed log) that is so."""
     critical = float(norm.isf(0.1 * ALPHA / max(1, tests))) * LAUNCH_SD * math.sqrt(2)
-    return change > max(math.log1p(OUTRIGHT), critical)
+    return max(math.log1p(OUTRIGHT), critical)
 
 
 def compare_builds(
