@@ -20,7 +20,7 @@ from suite.session.collection import SeriesId, kind_of, launch_id_of, question_o
 from suite.session.recording import WorkloadResult
 from suite.session.running_arm import RunningArm
 
-LOG_LINES = 400
+LOG_LINES = 200
 """Of a log, the end: a whole one can be megabytes, which the report's page would hold in its text."""
 
 PLACES = {

@@ -87,7 +87,7 @@ def _port(process: subprocess.Popen[bytes], profile: Path) -> int:
 
 
 class Browser:
-    """One page. ``requested`` are the addresses that it asked for, those of the report's own data left out."""
+    """One page, which remembers nothing of the last. ``requested`` are the addresses that it asked for, those of the report's own data left out."""
 
     def __init__(self, runner: asyncio.Runner, port: int) -> None:
         self._runner = runner
@@ -103,6 +103,9 @@ class Browser:
         self._socket = await self._session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0)
         for domain in ("Page", "Runtime", "Network"):
             await self._tell(f"{domain}.enable")
+        # what one page remembers of the last, such as which sections were open
+        forget = "try { localStorage.clear() } catch (error) {}"
+        await self._tell("Page.addScriptToEvaluateOnNewDocument", source=forget)
 
     def close(self) -> None:
         """Let go of the page."""

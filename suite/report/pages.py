@@ -74,13 +74,27 @@ def of_series(run: ToldRun, key: Key, drawn: Sequence[Picture]) -> str:
     return "".join(
         [
             *(f"<p>{_badge(v)} {escaped(v.headline)}<br>{escaped(v.reason)}</p>" for v in verdicts),
-            _list("What to do", dict.fromkeys(v.needs for v in verdicts if v.needs)),
+            _list("What to do", _steps(run, verdicts), commands=True),
             _table(verdicts, places=False),
             *map(_figure, drawn),
             _list(f"Changed since the {run.session.against}", [change] if change else []),
             f"<p>To ask this alone again: <code>{escaped(again)}</code></p>",
         ]
     )
+
+
+def _steps(run: ToldRun, verdicts: Sequence[Verdict]) -> list[str]:
+    """What each verdict needs; and of a loss, where its cause is told and how to find the build that brought it."""
+    needs = list(dict.fromkeys(v.needs for v in verdicts if v.needs))
+    lost = [v for v in verdicts if v.word == "regression"]
+    if lost and run.session.reference is None:
+        needs.append(f"What is behind it and the way back are on the run's page: {run.said.sentence}")
+        found = lost[0]
+        where = f"--metric {found.metric} --arm {found.arm} --question '{found.question}'"
+        needs.append(
+            f"Which build brought it: `python -m suite bisect --target {run.session.target} {where}`"
+        )
+    return needs
 
 
 def title_of(run: ToldRun, key: Key) -> str:

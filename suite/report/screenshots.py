@@ -43,9 +43,6 @@ def first_page(seen: Browser, page: Path) -> None:
     """As it opens: the sentence as its title, build and machine, and the kinds of questions."""
     seen.open(page)
     seen.wait(f"{SECTIONS}.length")
-    seen.ask("localStorage.clear()")  # which sections were open before
-    seen.open(page)
-    seen.wait(f"{SECTIONS}.length")
     seen.ask("window.scrollTo(0, 0)")  # the page shows the list's first entry, and may hide its own head
 
 

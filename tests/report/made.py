@@ -127,16 +127,25 @@ def stored(root: Path, run: Session) -> Path:
     return folder
 
 
-def allure_results(directory: Path, run: Session, parameters: dict[str, str] | None = None) -> None:
-    """What allure-pytest leaves of the run's items: each launch of each series, and its verdict."""
+def allure_results(
+    directory: Path, run: Session, parameters: dict[str, str] | None = None, worse: tuple[str, ...] = ()
+) -> None:
+    """What allure-pytest leaves of the run's items: each launch of each series, and its verdict, failed for arms in ``worse``."""
     directory.mkdir(parents=True, exist_ok=True)
     for series in run.series:
         launches = [] if series.derived_from else [str(n) for n in range(1, len(series.launches) + 1)]
         for launch in (*launches, "verdict"):
-            _result(directory, run, series, launch, parameters or {})
+            _result(directory, run, series, launch, parameters or {}, worse)
 
 
-def _result(directory: Path, run: Session, series: Series, launch: str, parameters: dict[str, str]) -> None:
+def _result(
+    directory: Path,
+    run: Session,
+    series: Series,
+    launch: str,
+    parameters: dict[str, str],
+    worse: tuple[str, ...],
+) -> None:
     name = str(uuid.uuid4())
     attached = f"{uuid.uuid4()}-attachment.txt"
     (directory / attached).write_text("decode batch, #running-req: 1\n")
@@ -148,6 +157,7 @@ def _result(directory: Path, run: Session, series: Series, launch: str, paramete
         "launch": launch,
         "run": run.run_id,
     }
+    regressed = launch == "verdict" and series.arm in worse
     failed = [
         o for o in run.outcomes if (o.item, o.arm, str(o.launch)) == (series.question, series.arm, launch)
     ]
@@ -156,14 +166,16 @@ def _result(directory: Path, run: Session, series: Series, launch: str, paramete
         "name": f"test_{series.question}",
         "fullName": f"scenarios#{series.question}-{series.arm}",
         "historyId": str(uuid.uuid4()),
-        "status": "broken" if failed else "passed",
+        "status": "failed" if regressed else "broken" if failed else "passed",
         "start": 1,
         "stop": 2,
         "labels": [{"name": key, "value": value} for key, value in labels.items()],
         "parameters": [{"name": key, "value": f"'{value}'"} for key, value in parameters.items()],
         "attachments": [{"name": "server log, this item's part", "source": attached, "type": "text/plain"}],
     }
-    if failed:
+    if regressed:
+        result["statusDetails"] = {"message": f"suite.session.outcomes.Regression: {HOSTILE}"}
+    elif failed:
         result["statusDetails"] = {"message": f"suite.hosts.errors.{failed[0].name}: {failed[0].text}"}
     (directory / f"{name}-result.json").write_text(json.dumps(result))
     steps = [{"name": "server::<lambda>"}, {"name": "server::0"}]

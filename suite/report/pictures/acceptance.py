@@ -75,7 +75,7 @@ def _positions(axes: Axes, positions: Lines) -> None:
     axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.0f} %")
     axes.set_xlabel("position in the draft")
     axes.set_title("how often the draft is right, by position")
-    axes.legend(loc="lower left", ncols=3)
+    axes.legend(loc="best", ncols=2)
 
 
 def _lengths(axes: Axes, lengths: Sequence[Verdict]) -> None:

@@ -31,7 +31,7 @@ def forest(verdicts: Sequence[Verdict], title: str = "All changes against the ba
     if not rows:
         return None
     reach = _reach(rows)
-    with canvas(0.75 + ROW_IN * len(rows)) as (figure, axes):
+    with canvas(0.75 + ROW_IN * len(rows), edges_in=(0.1, 0.1, 0.5, 0.05)) as (figure, axes):
         for place, verdict in enumerate(rows):
             _row(axes, -place, verdict, reach)
         axes.axvline(0, color=colour("ink"), linewidth=1.0)
@@ -66,9 +66,18 @@ def _row(axes: Axes, y: float, verdict: Verdict, reach: float) -> None:
             axes.plot([max(-reach, min(reach, end))], [y - 0.12], arrow, color=colour(name))
     axes.plot([max(-reach, min(reach, change))], [y - 0.12], mark, color=colour(name), markersize=7)
     weight = "bold" if grave else "normal"
-    where = f"{words.asked(verdict.question)}, {verdict.arm}: {estimate.label}"
+    asked = words.asked(verdict.question)
+    where = f"{asked}, {verdict.arm}" + (f": {estimate.label}" if estimate.label != asked.title else "")
     behind = {"facecolor": colour("paper"), "edgecolor": "none", "pad": 0.8}
-    axes.text(-reach, y + 0.2, one_line(where, 70), va="bottom", fontsize=9, weight=weight, bbox=behind)
+    axes.text(
+        -reach,
+        y + 0.2,
+        one_line(where, 58 if grave else 70),
+        va="bottom",
+        fontsize=9,
+        weight=weight,
+        bbox=behind,
+    )
     told = f"{verdict.word}  {percent(estimate.change)}" if grave else percent(estimate.change)
     axes.text(reach, y + 0.2, told, va="bottom", ha="right", fontsize=9, weight=weight, color=colour(name))
 

@@ -141,15 +141,16 @@ def _gains(axes: Axes, gains: Mapping[int, float]) -> None:
     found = crossover(gains)
     if found.measured is not None:
         at = found.estimate or found.measured
+        first = at * at < loads[0] * loads[-1]  # in the left half of a logarithmic axis
         axes.axvline(at, color=colour("bad"), linestyle=":")
         axes.annotate(
             f"crossover at about {at:.0f} clients",
             (at, max(gains.values())),
-            (-5, 0),
+            (5 if first else -5, 0),
             textcoords="offset points",
             color=colour("bad"),
             fontsize=9,
-            ha="right",
+            ha="left" if first else "right",
         )
     axes.margins(y=0.25)
     axes.set_ylabel("speed-up, x")

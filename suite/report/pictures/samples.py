@@ -21,7 +21,9 @@ def samples(series: Series, verdicts: Sequence[Verdict]) -> Picture | None:
     shown = [v for v in verdicts if any(_known(launch, v.metric) for launch in series.launches)]
     if not shown:
         return None
-    with canvas(0.35 + PANEL_IN * len(shown), rows=len(shown), squeeze=False) as (figure, grid):
+    with canvas(
+        0.35 + PANEL_IN * len(shown), rows=len(shown), edges_in=(0.75, 0.1, 0.5, 0.3), squeeze=False
+    ) as (figure, grid):
         for axes, verdict in zip(grid[:, 0], shown, strict=True):
             _panel(axes, series.launches, verdict)
         grid[-1, 0].set_xlabel("rounds in the order in which they were played, by launch")
