@@ -77,7 +77,7 @@ def _run(arguments: argparse.Namespace) -> told.ToldRun:
 
 def _known_good(results: Path, target: str) -> str:
     try:
-        return f"{known_good.name_of(known_good.load(results, target))} (python -m suite known-good)"
+        return known_good.name_of(known_good.load(results, target))
     except GateError:
         return ""
 

@@ -33,7 +33,7 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--remote-debugging-port=0",
 )
-START_S, ANSWER_S = 60.0, 60.0
+START_S, ANSWER_S = 120.0, 120.0
 
 
 class BrowserFailed(Exception):
@@ -166,7 +166,7 @@ class Browser:
             raise BrowserFailed(f"{script}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def wait(self, script: str, seconds: float = 60.0) -> Any:
+    def wait(self, script: str, seconds: float = 120.0) -> Any:
         """The value of an expression as soon as it is one that counts as true.
 
         Raises:

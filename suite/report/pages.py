@@ -37,7 +37,7 @@ SHOWN = 60
 
 
 def of_run(run: ToldRun, drawn: Sequence[Picture], known_good: str) -> str:
-    """The first page: the sentence, the forest plot, what is behind it, what to do, every figure, and the other pictures."""
+    """The page of the run, below its sentence: the forest plot, what is behind it, what to do, every figure, and the other pictures."""
     said = run.said
     first, others = list(drawn[:1]), list(drawn[1:])
     told = [v for v in run.verdicts if v.word not in ("pass", "unjudged")]
@@ -47,10 +47,9 @@ def of_run(run: ToldRun, drawn: Sequence[Picture], known_good: str) -> str:
     needs = [v.needs for v in told if v.needs and v.word in ("inconclusive", "invalid")]
     return "".join(
         [
-            f"<h2>{escaped(said.sentence)}</h2>",
+            *map(_figure, first),
             _list("Behind it", (cause.text for cause in said.causes)),
             _list("What to do", dict.fromkeys([*steps, *needs[:3]]), commands=True),
-            *map(_figure, first),
             _table(told),
             _fold(f"{times(len(passed), 'figure passes', 'figures pass')}", _table(passed)),
             _fold(
