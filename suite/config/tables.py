@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from suite.config import overlay
 from suite.config.errors import one_of
+from suite.config.kinds import KINDS, ScenarioKind
 from suite.redact import learn_credentials
 from suite.sglang.flags import FlagChangeValue, Flags
 
@@ -208,32 +209,6 @@ class Timeouts(_Table):
     drain_s: float = Field(default=30.0, gt=0)
     request_s: float = Field(default=600.0, gt=0)
     stall_s: float = Field(default=60.0, gt=0)
-
-
-ScenarioKind: TypeAlias = Literal[
-    "spellings",
-    "activation",
-    "decode",
-    "prefill",
-    "acceptance",
-    "speedup",
-    "depth",
-    "lossless",
-    "canary",
-    "backends",
-    "traffic",
-    "steadiness",
-    "startup",
-    "steptime",
-    "log",
-    "configuration",
-]
-"""What a scenario asks about: its marker, and its name in a budget's list of ``scenarios``.
-
-Spellings are marked activation too, and go by the first name here.
-"""
-
-KINDS: tuple[ScenarioKind, ...] = get_args(ScenarioKind)
 
 
 MOST_LAUNCHES = 100

@@ -1,23 +1,12 @@
 """The markers that scenarios are written with, as ``pytest --markers`` shows them."""
 
+from __future__ import annotations
+
+from suite.config.kinds import SCENARIO_KINDS
+
 MARKERS = (
     "perf: a scenario against a server (select with -m perf)",
-    "activation: is speculation off unless asked for, and on when asked for",
-    "spellings: the same for every other way of asking",
-    "decode: output tokens/s and time per output token",
-    "prefill: time to first token by context, and reuse of shared prefixes",
-    "acceptance: acceptance length by kind of content, temperature and context",
-    "speedup: what MTP gains over the same server without it",
-    "depth: how many tokens to draft (a table to tune by)",
-    "lossless: does MTP change greedy answers",
-    "canary: are answers right at all",
-    "backends: which kernels start, answer rightly, and how fast (a table)",
-    "traffic: does our own traffic keep its limits, and at what rate",
-    "steadiness: does a server hold out and give back what it used",
-    "startup: time to ready by phase, memory, KV capacity",
-    "steptime: time of a step with acceptance held still",
-    "log: does the log of a server that answers well show trouble",
-    "configuration: what is resolved and installed, against the baseline's",
+    *(f"{kind}: {asks}" for kind, asks in SCENARIO_KINDS.items()),
     "arms(*names): the arms of suite.toml that a scenario is put to; * stands for any text",
     "sized(**values): values for a sized argument instead of the budget's",
     "once: one launch an arm is enough: nothing here is averaged",

@@ -1,0 +1,32 @@
+"""What scenarios ask about: the kinds, each a marker and a name in a budget's list of ``scenarios``. The only list there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+SCENARIO_KINDS = {
+    "spellings": "the same as activation for every other way of asking",
+    "activation": "is speculation off unless asked for, and on when asked for",
+    "decode": "output tokens/s and time per output token",
+    "prefill": "time to first token by context, and reuse of shared prefixes",
+    "acceptance": "acceptance length by kind of content, temperature and context",
+    "speedup": "what MTP gains over the same server without it",
+    "depth": "how many tokens to draft (a table to tune by)",
+    "lossless": "does MTP change greedy answers",
+    "canary": "are answers right at all",
+    "backends": "which kernels start, answer rightly, and how fast (a table)",
+    "traffic": "does our own traffic keep its limits, and at what rate",
+    "steadiness": "does a server hold out and give back what it used",
+    "startup": "time to ready by phase, memory, KV capacity",
+    "steptime": "time of a step with acceptance held still",
+    "log": "does the log of a server that answers well show trouble",
+    "configuration": "what is resolved and installed, against the baseline's",
+}
+"""By name what it asks. A scenario of two kinds goes by the first here: spellings are marked activation too."""
+
+KINDS = tuple(SCENARIO_KINDS)
+
+if TYPE_CHECKING:
+    ScenarioKind: TypeAlias = str
+else:
+    ScenarioKind = Literal[KINDS]
