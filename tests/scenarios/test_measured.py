@@ -1,5 +1,7 @@
 """What a measurement may be held to: floors, reuse of prefixes, and whether warm-up was over."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from suite.load import ClientHealth, Fault, FaultKind, RequestRecord, Round, Timeline
 from suite.metrics import Value
-from suite.session.fitness import still_warming
+from suite.session.fitness import not_warmed_up, still_warming
 from suite.session.measurement import Measurement, require_answers
 from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.recording import WorkloadResult
@@ -83,3 +85,56 @@ def test_nothing_answered_is_invalid_and_says_the_first_fault():
     ):
         require_answers(WorkloadResult(rounds=[_round(_record(1, 0, fault))]))
     require_answers(WorkloadResult(rounds=[_round(_record(1, 0, fault), _record(1, 0))]))
+
+
+def test_a_floor_is_reached_where_it_is_met_and_a_silent_release_breaks_no_promise():
+    exact = WorkloadResult(values=[{"acceptance_length": Value(1.2, "tokens/step")}])
+    Measurement(exact, "0.5.9 tells nothing").require_at_least("acceptance_length", 1.2, "dead")
+    missing = WorkloadResult(values=[{"acceptance_length": Value(None, "tokens/step", "not reported")}])
+    with pytest.raises(InvalidMeasurement, match=r"acceptance length unknown: 0\.5\.9 tells nothing"):
+        Measurement(missing, "0.5.9 tells nothing").require_at_least("acceptance_length", 1.2, "dead")
+    low = WorkloadResult(values=[{"acceptance_length": Value(1.1, "tokens/step")}])
+    with pytest.raises(BrokenPromise, match="below the floor"):
+        Measurement(low, "0.5.9 tells nothing").require_at_least("acceptance_length", 1.2, "dead")
+
+
+def test_reuse_is_enough_at_the_share_itself_and_says_how_much_must_be():
+    half = WorkloadResult(rounds=[_round(_record(1000, 0), _record(1000, 500))])
+    Measurement(half).require_reuse(0.5)  # of 1000 that could be
+    with pytest.raises(BrokenPromise, match=r"500 of 2000 .* at least 600 must"):
+        Measurement(half).require_reuse(0.6)
+
+
+def test_positions_are_those_of_the_first_round_and_weighted_by_steps_of_all():
+    def told(share: float, steps: int, more: dict[str, float]) -> dict[str, Value]:
+        return {
+            "acceptance_length": Value(2.0, "", None, {"position_1": share, "verify_steps": steps, **more})
+        }
+
+    rounds = [told(1.0, 1, {"position_2": 0.5}), told(0.5, 3, {}), told(0.0, 4, {})]
+    assert Measurement(WorkloadResult(values=rounds)).per_position() == {
+        "position_1": pytest.approx(2.5 / 8),
+        "position_2": pytest.approx(0.5 / 8),
+    }
+
+
+def test_the_first_fault_is_told_of_several():
+    first, last = Fault(FaultKind.stalled, "no byte"), Fault(FaultKind.reset, "closed")
+    with pytest.raises(InvalidMeasurement, match="all 2 requests failed, the first: stalled: no byte"):
+        require_answers(WorkloadResult(rounds=[_round(_record(1, 0, first), _record(1, 0, last))]))
+
+
+@pytest.mark.parametrize(("tokens", "told"), [(64, True), (63, False), (None, False), (256, True)])
+def test_only_answers_that_are_long_enough_tell_of_a_cold_server(tokens, told):
+    asked = SimpleNamespace(sampling=SimpleNamespace(max_tokens=tokens))
+    found = not_warmed_up([0.020, 0.010, 0.008, 0.005], asked)
+    assert [reason.name for reason in found] == ["not_warmed_up"] * told
+    if told:
+        assert found[0].evidence == "TPOT fell from round to round, 20 to 5 ms: the server was not warm yet"
+    assert not_warmed_up([0.010, 0.010, 0.010], asked) == []
+
+
+def test_four_rounds_must_fall_by_a_tenth_and_three_by_a_quarter():
+    assert still_warming([0.0100, 0.0098, 0.0095, 0.0090]) is not None
+    assert still_warming([0.0100, 0.0098, 0.0095, 0.0091]) is None
+    assert still_warming([0.0100, 0.0080]) is None

@@ -158,3 +158,19 @@ def test_only_the_items_of_undecided_series_are_wanted_again() -> None:
     later = [asserts, other, mine]
     assert wanted_again(later, [("decode", "mtp-on"), ("prefill", "mtp-off")]) == [mine]  # type: ignore[arg-type]
     assert wanted_again(later, []) == []  # type: ignore[arg-type]
+
+
+def test_a_broken_promise_is_told_by_its_headlines_and_the_rest_by_what_they_share() -> None:
+    with pytest.raises(BrokenPromise, match=r"\Atpot_s is broken promise\nttft_s is broken promise"):
+        judge(
+            *(verdict(m, "broken promise", "do this", None, "below the floor") for m in ("tpot_s", "ttft_s"))
+        ).decide(SERIES)
+    with pytest.raises(InvalidMeasurement, match=r"\Athrottled \(TPOT, TTFT\); cool it"):
+        judge(*(verdict(m, "invalid", "cool it", None, "throttled") for m in ("tpot_s", "ttft_s"))).decide(
+            SERIES
+        )
+
+
+def test_an_accepted_regression_is_no_missing_baseline() -> None:
+    with pytest.raises(pytest.skip.Exception):
+        judge(verdict("tpot_s", "regression"), accepted="known", require_baseline=True).decide(SERIES)
