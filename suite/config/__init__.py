@@ -1,9 +1,9 @@
 """``suite.toml`` to typed targets and arms; every error names the file, the table and the key."""
 
 from suite.config.errors import ConfigError
+from suite.config.kinds import KINDS, ScenarioKind
 from suite.config.reading import load, parse
 from suite.config.tables import (
-    KINDS,
     Arm,
     AttachLaunch,
     Build,
@@ -14,7 +14,6 @@ from suite.config.tables import (
     Launch,
     MetricChange,
     ProcessLaunch,
-    ScenarioKind,
     Sizes,
     Suite,
     SystemdLaunch,
