@@ -159,6 +159,12 @@ class Rounds:
         counted = self._served.counters()
         try:
             benchmark.pedantic(mine.play, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
+            if mine.unkept:  # --benchmark-disable plays one round, and keeps none
+                after()
+            while len(played.rounds) < asked.rounds:
+                before()
+                mine.play()
+                after()
             while self._imprecise(asked, played) and self._run.can_spare(mine.seconds):
                 before()
                 mine.play()
@@ -270,6 +276,11 @@ class _Turn:
     def seconds(self) -> float:
         """Since the last round began."""
         return time.monotonic() - self._began
+
+    @property
+    def unkept(self) -> bool:
+        """Was a round played that is not noted yet?"""
+        return bool(self._results)
 
     def before(self) -> None:
         self._began = time.monotonic()

@@ -111,7 +111,7 @@ def promised() -> set[str]:
     """The names of all rules, read off the code that makes them."""
     modules = (invalid, importlib.import_module("suite.metrics.validity"))
     made = "".join(inspect.getsource(module) for module in modules)
-    names = set(re.findall(r'Invalid\(\s*"(\w+)"', made))
+    names = set(re.findall(r'Invalid(?:Round)?\(\s*"(\w+)"', made))
     return names | {"failed_requests", "usage_missing", "not_warmed_up"}
 
 
