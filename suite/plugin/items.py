@@ -69,14 +69,6 @@ class Items:
                 build=launch_id.build,
             )
         )
-        parts.run.note(
-            Item(
-                what,
-                launch_id.number,
-                outcome_of(what, "launch", launch_id.arm, launch_id.number, lost),
-                time.time(),
-            )
-        )
         item.session.testscollected += 1  # it is reported beside the items
         for report in failures.of_arm(launch_id.life, lost):
             item.ihook.pytest_runtest_logreport(report=report)

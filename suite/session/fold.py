@@ -27,6 +27,8 @@ from suite.session.entries import (
 from suite.session.plan import CANDIDATE, REFERENCE, LaunchId
 from suite.session.recording import joined
 
+BROKEN_OFF = "StoppedEarly"
+"""What an item is said to have ended by that the end of the run broke off."""
 ENOUGH = 0.5
 """Share of the planned rounds that a workload must have been played for to be judged, where it was cut short."""
 
@@ -218,12 +220,21 @@ class JournalIndex:
         ]
 
     def _open(self, asked: Asked, up_to: int | None) -> bool:
-        """Is a question without an answer, and without an item that says why?"""
+        """Is a question without an answer, and without an item that says why?
+
+        One that was broken off in the middle says that it was, and not how far it came.
+        """
         arms = asked.parts or [asked.arm]
         if all(self._numbers((asked.question, arm), up_to) for arm in arms):
             return False
         outcomes = [item.outcome for item in self.items.values()]
-        return not any(o.item == asked.question and o.arm in arms and o.word != "kept" for o in outcomes)
+        told = [o for o in outcomes if o.item == asked.question and o.arm in arms and o.word != "kept"]
+        return not told or (all(o.name == BROKEN_OFF for o in told) and any(map(self._begun_on, told)))
+
+    def _begun_on(self, outcome: Outcome) -> bool:
+        """Was a round of it played in the launch that was broken off?"""
+        places = self.asked.get((outcome.item, outcome.arm), {}).get(outcome.launch, ())
+        return any(self.works[place].samples for place in places if place in self.works)
 
     def _how_far(self, asked: Asked) -> str:
         reached = [self._rounds((asked.question, arm)) for arm in asked.parts or [asked.arm]]

@@ -197,7 +197,9 @@ def test_one_death_of_a_server_costs_one_asking_and_is_the_arms(tmp_path: Path, 
     assert [event["kind"] for event in session(run)["events"] if event["kind"] == "death"] == ["death"]
     assert "NO-GO: mtp-off: the server on local died" in run.out
     assert 'name="lives[mtp-off-launch1]"' in (tmp_path / "junit.xml").read_text()
-    assert len(re.findall(r"^FAILED scenarios/", run.out, re.MULTILINE)) == 1
+    assert len(re.findall(r"^FAILED servers::", run.out, re.MULTILINE)) == 2, (
+        "when it happened, and in the summary"
+    )
     ends_as(
         DOOR,
         "`kill -9` of the server",
