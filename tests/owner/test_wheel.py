@@ -28,9 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     build = [
         *("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"),
-        "-w",
-        str(folder),
-        str(ROOT),
+        *("-w", str(folder), str(source)),
     ]
     done = subprocess.run(
         [sys.executable, "-m", "pip", *build], capture_output=True, text=True, timeout=300, check=False
