@@ -89,6 +89,8 @@ def test_an_edited_file_of_a_checkout_is_named(tmp_path: Path) -> None:
     old = look(tmp_path, root)
     (root / "srt" / "server_args.py").write_text("x = 1\n")
     (root / "srt" / "added.py").write_text("x = 1\n")
+    (root / "__pycache__").mkdir(exist_ok=True)  # what importing leaves where git is not told to ignore it
+    (root / "__pycache__" / "version.cpython-311.pyc").write_bytes(b"x")
     new = look(tmp_path, root)
     assert new["commit"] == old["commit"]
     assert new["code"] != old["code"]

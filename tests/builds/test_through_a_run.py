@@ -20,11 +20,13 @@ acceptance_context_tokens = 8192
 rounds = 2
 warmup_requests = 1
 launches = 1
+concurrencies = [1]
 scenarios = ["decode", "configuration"]
 [targets.here]
 model = "{model}"
 timeouts = {{ ready_s = 30.0, drain_s = 2.0, request_s = 20.0, stall_s = 3.0 }}
 client = {{ lag_p99_s = 0.5, lag_of_itl = 100.0 }}
+tolerate = ["client_saturated", "not_warmed_up"]
 env = {{ {env} }}
 launch = {{ kind = "process", python = "{python}", cwd = "{root}" }}
 flags = {{ enable-metrics = true }}

@@ -40,6 +40,10 @@ def _files(root: str) -> Iterator[str]:
                 yield path
 
 
+_MADE = ("_version.py", "__pycache__/", ".pyc")
+"""Ends of what installing and importing leave in a checkout."""
+
+
 def checkout(root: str) -> dict[str, object] | None:
     """Commit, place between tags and changed files, if git keeps the package; ``None`` if it does not, or cannot be asked.
 
@@ -52,7 +56,7 @@ def checkout(root: str) -> dict[str, object] | None:
     changed = _git(root, "status", "--porcelain", "--untracked-files=normal", "--", ".")
     if head is None or changed is None:
         return None
-    names = [line[3:] for line in changed.splitlines() if not line.endswith("_version.py")]
+    names = [line[3:] for line in changed.splitlines() if not line.endswith(_MADE)]
     described = _git(root, "describe", "--tags", "--always")
     return {"commit": head.strip(), "described": (described or "").strip(), "changed": names}
 
