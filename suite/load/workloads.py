@@ -200,13 +200,7 @@ def random_tokens(prompt_tokens: int, prompts: int = 8, vocabulary: int = 256, s
 
 
 def _parse(text: str, name: str, where: str) -> Iterator[Prompt]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json_of(line)
-        except NotJSON as error:
-            raise LoadError(f"{where}, line {number}: not JSON: {error}") from None
+    for number, row in json_lines(text, where):
         messages = row.get("messages") if isinstance(row, dict) else None
         if not isinstance(messages, list) or not messages:
             raise LoadError(
@@ -221,16 +215,27 @@ def _parse(text: str, name: str, where: str) -> Iterator[Prompt]:
                 raise LoadError(
                     f'{where}, line {number}: every message needs "role" and "content", got {one_line(repr(message))}'
                 )
-        if not _sendable(messages):
-            raise LoadError(
-                f"{where}, line {number}: holds half of a surrogate pair, which no request can send"
-            )
+        must_be_sendable(messages, f"{where}, line {number}")
         yield Prompt(str(row.get("id", f"{name}-{number}")), str(row.get("kind", name)), tuple(messages))
 
 
-def _sendable(messages: Any) -> bool:
+def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
+    """Each line of JSON with its number; empty lines are passed over.
+
+    Raises:
+        LoadError: a line is not JSON; ``where`` names the file.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, json_of(line)
+            except NotJSON as error:
+                raise LoadError(f"{where}, line {number}: not JSON: {error}") from None
+
+
+def must_be_sendable(messages: Any, place: str) -> None:
+    """Raise LoadError, naming ``place``, if messages cannot be written as UTF-8."""
     try:
         json.dumps(messages, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        raise LoadError(f"{place}: holds half of a surrogate pair, which no request can send") from None

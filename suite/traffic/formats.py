@@ -20,6 +20,7 @@ from typing import Any
 
 from suite.foreign import NotJSON, json_of, one_line, read_file
 from suite.load import LoadError
+from suite.load.workloads import json_lines, must_be_sendable
 
 BLOCK_TOKENS = 512
 """Tokens of one block of a Mooncake trace."""
@@ -194,13 +195,7 @@ FORMATS: Mapping[str, Callable[[str, str], Iterator[TraceRequest | None]]] = {
 
 
 def _json_lines(text: str, where: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json_of(line)
-        except NotJSON as error:
-            raise LoadError(f"{where}, line {number}: not JSON: {error}") from None
+    for number, row in json_lines(text, where):
         if not isinstance(row, dict):
             raise LoadError(f"{where}, line {number}: expected a JSON object")
         yield number, row
@@ -228,6 +223,7 @@ def _messages(found: Any, where: str, number: int) -> tuple[Mapping[str, Any], .
     )
     if not good:
         raise LoadError(f'{where}, line {number}: expected "messages", each with "role" and "content"')
+    must_be_sendable(found, f"{where}, line {number}")
     return tuple(found)
 
 

@@ -77,6 +77,7 @@ def test_public_formats(trace, text, name, times, inputs, outputs) -> None:
         ('{"timestamp": 1, "input_length": -5, "output_length": 1}', "line 1: input_length '-5'"),
         ('{"timestamp": 1, "input_length": 5, "output_length": 1, "hash_ids": "a"}', '"hash_ids" must be'),
         ('{"messages": []}', 'expected "messages"'),
+        ('{"messages": [{"role": "user", "content": "\\ud800"}]}', "half of a surrogate pair"),
         ("TIMESTAMP,ContextTokens,Generated\n", "no column GeneratedTokens"),
         (
             "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n",
