@@ -26,6 +26,7 @@ from suite.cluster.watching import POLL_S, Watch
 from suite.config import ConfigError
 from suite.foreign import one_line
 from suite.gate.status import INFRASTRUCTURE
+from suite.session.run import own_directory
 from suite.sglang.flags import parse_change
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _made(arguments: argparse.Namespace) -> Submission:
     plan = _plan(arguments, options)
     shards = [msgspec.convert(shard, Priced) for shard in plan["shards"]]
     results = arguments.results.resolve()
-    folder = _new_folder(results / FOLDER, f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{target.name}")
+    folder = own_directory(results / FOLDER, f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{target.name}")
     submission = Submission(
         folder, target.name, options, shards, min(arguments.nodes, len(shards)), arguments.sbatch
     )
@@ -242,14 +243,3 @@ def _asked(options: Sequence[str], results: Path) -> subprocess.CompletedProcess
         "--format=json",
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=PLAN_LIMIT_S, check=False)
-
-
-def _new_folder(root: Path, name: str) -> Path:
-    for number in range(1000):
-        path = root / (name if number == 0 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return path
-    raise FileExistsError(f"{root / name}: a thousand submissions of this second are there already")

@@ -84,7 +84,7 @@ class Run:
         self.extra_flags = dict(extra_flags)
         self.progress = progress
         self.started = datetime.now(UTC)
-        self.directory = again or _own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}{part}")
+        self.directory = again or own_directory(results, f"{self.started:%Y%m%d-%H%M%S}-{target.name}{part}")
         self.stopping = Stopping()
         self.journal = Journal(self.directory / journal.NAME)
         self.told = fold.told(self.journal.before.entries)
@@ -384,7 +384,7 @@ def _told_before(launch_id: LaunchId, error: Exception) -> ArmUnavailable:
     )
 
 
-def _own_directory(results: Path, name: str) -> Path:
+def own_directory(results: Path, name: str) -> Path:
     """A new directory for one run; a number is added when two runs start in the same second."""
     for number in range(1000):
         path = results / (name if number == 0 else f"{name}-{number}")
@@ -399,4 +399,4 @@ def _own_directory(results: Path, name: str) -> Path:
                 path, f"cannot be made ({error.strerror}); name another place with --results DIR"
             ) from None
         return path
-    raise FileExistsError(f"{results / name}: a thousand runs of this second are there already")
+    raise FileExistsError(f"{results / name}: a thousand of this second are there already")
