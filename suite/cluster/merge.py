@@ -26,6 +26,7 @@ from suite.session.entries import (
     Resumed,
     Shard,
 )
+from suite.session.stopping import StoppedEarly
 
 OF_THE_HOST = ("power_limit_w",)
 """Facts of a build that a host may have for itself."""
@@ -256,7 +257,7 @@ def _unproven(planned: Planned, why: str) -> Outcome:
         planned.number,
         "unproven",
         text=why,
-        name="StoppedEarly",
+        name=StoppedEarly.__name__,
         short=why,
     )
 

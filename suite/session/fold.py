@@ -26,9 +26,8 @@ from suite.session.entries import (
 )
 from suite.session.plan import CANDIDATE, REFERENCE, LaunchId
 from suite.session.recording import joined
+from suite.session.stopping import StoppedEarly
 
-BROKEN_OFF = "StoppedEarly"
-"""What an item is said to have ended by that the end of the run broke off."""
 ENOUGH = 0.5
 """Share of the planned rounds that a workload must have been played for to be judged, where it was cut short."""
 
@@ -229,7 +228,9 @@ class JournalIndex:
             return False
         outcomes = [item.outcome for item in self.items.values()]
         told = [o for o in outcomes if o.item == asked.question and o.arm in arms and o.word != "kept"]
-        return not told or (all(o.name == BROKEN_OFF for o in told) and any(map(self._begun_on, told)))
+        return not told or (
+            all(o.name == StoppedEarly.__name__ for o in told) and any(map(self._begun_on, told))
+        )
 
     def _begun_on(self, outcome: Outcome) -> bool:
         """Was a round of it played in the launch that was broken off?"""

@@ -12,10 +12,11 @@ import pytest
 from suite.gate import Outcome
 from suite.session.collection import launch_id_of
 from suite.session.entries import Complete, Item
-from suite.session.outcomes import BrokenPromise, Unproven
+from suite.session.outcomes import AnotherBuild, ArmUnavailable, BrokenPromise, Unproven
 from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.run import Run
+from suite.session.stopping import StoppedEarly
 
 
 class ItemMemory(Protocol):
@@ -139,7 +140,7 @@ def _instead(item: pytest.Item, say: Callable[[], None]) -> None:
 
 def settles(outcome: Outcome) -> bool:
     """Would asking again, when the run is taken up again, tell nothing new? Not after what says nothing of the server."""
-    lost = ("StoppedEarly", "ArmUnavailable", "AnotherBuild")
+    lost = (StoppedEarly.__name__, ArmUnavailable.__name__, AnotherBuild.__name__)
     return outcome.word != "infrastructure" and outcome.kind != "launch" and outcome.name not in lost
 
 
