@@ -47,10 +47,10 @@ class Measure:
         self._run = run
         self._served = served
         self._on_played = on_played
-        self._rounds = Rounds(run, served, series, benchmark, question)
-        self._partners_rounds: Callable[[RunningArm], Rounds] = lambda other: Rounds(
-            run, other, series, benchmark, question
+        self._rounds_of: Callable[[RunningArm], Rounds] = lambda one: Rounds(
+            run, one, series, benchmark, question
         )
+        self._rounds = self._rounds_of(served)
         self._facts = facts
 
     def __call__(
@@ -215,7 +215,7 @@ class Measure:
         partner = self._run.partner_of(self._served)
         beside = None
         if partner is not None and not partner.not_as_asked and asked.key not in partner.played:
-            beside = Beside(self._partners_rounds(partner), self._result(partner, asked))
+            beside = Beside(self._rounds_of(partner), self._result(partner, asked))
         try:
             self._rounds.play(asked, played, beside)
         except LoadError:

@@ -161,11 +161,9 @@ class Rounds:
             benchmark.pedantic(mine.play, setup=before, teardown=after, rounds=asked.rounds, iterations=1)
             if mine.unkept:  # --benchmark-disable plays one round, and keeps none
                 after()
-            while len(played.rounds) < asked.rounds:
-                before()
-                mine.play()
-                after()
-            while self._imprecise(asked, played) and self._run.can_spare(mine.seconds):
+            while len(played.rounds) < asked.rounds or (
+                self._imprecise(asked, played) and self._run.can_spare(mine.seconds)
+            ):
                 before()
                 mine.play()
                 after()
