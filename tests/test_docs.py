@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.__main__ import main, parser
+from suite.__main__ import main
+from suite.cli.commands import parser
 from suite.gate import judge, save_run
 from tests.gate.sessions import recorded, session
 
