@@ -172,7 +172,7 @@ services:
   sglang:
     <<: *common
     image: lmsysorg/sglang:${TAG:-latest}
-    volumes: ["./models:/models:ro", "hf:/root/.cache", {type: bind, source: /data, target: /data}]
+    volumes: ["./models:/models:ro", "hf:/cache", {type: bind, source: /data, target: /data}]
     environment: {SGLANG_X: "1", HF_TOKEN: "${TOKEN_OF_NOBODY:-hf_verysecret}"}
     entrypoint: python3 -m sglang.launch_server
     command: >
@@ -192,7 +192,7 @@ def test_a_compose_file(tmp_path: Path) -> None:
     got = target(str(tmp_path / "compose.yaml"))
     launch = got.launch.model_dump()
     assert launch["image"] == "lmsysorg/sglang:v0.5.23"
-    assert launch["mounts"] == [f"{tmp_path}/models:/models:ro", "cache:/root/.cache", "/data:/data"]
+    assert launch["mounts"] == [f"{tmp_path}/models:/models:ro", "cache:/cache", "/data:/data"]
     assert launch["gpus"] == "device=0,3"
     assert launch["options"] == [
         *("--shm-size", "32g", "--security-opt", "seccomp=unconfined", "--ulimit", "memlock=-1"),
