@@ -82,7 +82,7 @@ def measure_upgrade(
     looks: tuple[int, ...] = (),
     stream: int = 0,
 ) -> UpgradeFigures:
-    """Judge `n` sessions of `pairs` launches a build; with `looks` (2, 4, 6) stop as soon as all is decided.
+    """Judge `n` sessions of `pairs` launches per build; with `looks` (2, 4, 6) stop as soon as all is decided.
 
     Sessions with and without drift are drawn from the same random numbers, so that drift is all they differ by.
     """

@@ -53,7 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--rate",
         type=_above_0,
         metavar="PER_S",
-        help="scale to so many requests a second; needed where no times are known",
+        help="scale to so many requests per second; needed where no times are known",
     )
     add("--requests", type=int, metavar="N", help="the first N requests only")
     add("--seconds", type=_above_0, metavar="S", help="what came in the first S seconds only")

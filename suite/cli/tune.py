@@ -56,10 +56,14 @@ def add_parser(subparsers: Subparsers) -> None:
         type=int,
         default=4,
         metavar="N",
-        help="answers a round, at least one a client (default: 4)",
+        help="answers per round, at least one per client (default: 4)",
     )
     add(
-        "--rounds", type=int, default=4, metavar="N", help="rounds a cell, each of other prompts (default: 4)"
+        "--rounds",
+        type=int,
+        default=4,
+        metavar="N",
+        help="rounds per cell, each of other prompts (default: 4)",
     )
     add("--launches", type=int, default=1, metavar="N", help="launches of each arm (default: 1)")
     add("--plan", action="store_true", help="say what it takes, and launch nothing")

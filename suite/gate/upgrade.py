@@ -104,7 +104,7 @@ def compare_builds(
     that a drift of the machine is neither taken for a change nor for noise; variances are shrunk over metrics
     (K - 3 degrees of freedom of their own). What is common to all metrics is NOT removed: here it is the answer.
     acceptance: columns that are judged prompt by prompt instead, and those that rest on them.
-    Raises ValueError for fewer than two launches a build.
+    Raises ValueError for fewer than two launches per build.
     """
     number = np.arange(len(builds), dtype=float)
     candidate = np.array([b == "C" for b in builds], dtype=float)

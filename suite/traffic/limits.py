@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What came of one pace: requests a second that were sent, and the share of them that kept the limits."""
+    """What came of one pace: requests per second that were sent, and the share of them that kept the limits."""
 
     rate_per_s: float
     share: float

@@ -47,7 +47,7 @@ def workload_of(
     Args:
         trace: what to play.
         endpoint: who counts tokens, where prompts are made to a length.
-        rate_per_s: requests a second; needed where the trace has no times (they are then those of a Poisson process), and
+        rate_per_s: requests per second; needed where the trace has no times (they are then those of a Poisson process), and
             scales them where it has.
         output_tokens: length of every answer, in place of the trace's; where neither tells, 256.
         context_length: what a prompt and its answer must fit into; those that do not are left out.
