@@ -20,7 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         perf.run(words[1:])
     from suite.cli import commands  # more than a second of imports, which perf becomes pytest without
 
-    arguments = commands.parser().parse_args(words)
+    known = commands.parser()
+    if not words:
+        known.print_help(sys.stderr)
+        return 2
+    arguments = known.parse_args(words)
     command: Callable[[argparse.Namespace], int] = arguments.func
     try:
         return command(arguments)

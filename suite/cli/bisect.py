@@ -12,6 +12,7 @@ from suite.bisect import journal, row, swaps, told
 from suite.bisect.journal import Search, Task
 from suite.bisect.search import PATIENCE, Outcome, Step, search, search_each
 from suite.bisect.sessions import Sessions
+from suite.cli import shared
 from suite.metrics.registry import METRICS, UnknownMetric, require_known
 
 if TYPE_CHECKING:
@@ -22,22 +23,37 @@ STATUS = {"found": 0, "no loss": 0, "range": 8, "undecided": 8, "contradiction":
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``bisect`` to the suite's commands."""
-    text = "which build brought a loss: releases, nightlies, commits or a list, with the gate as judge"
+    text = (
+        "find the build that brought a regression: releases, nightlies, commits or a list, judged by the gate"
+    )
     parser = subparsers.add_parser(
         "bisect",
         help=text,
-        description=f"{text}. Status 0: told; 8: not to be told; 1: the bad end cannot start; 9 and others as of a session",
-        epilog="what follows -- goes to pytest in every session: -- --budget upgrade --minutes 30",
+        description=f"{text}. Exit status 0: found; 8: cannot be told; 1: the bad build does not start; others as of a run",
+        epilog="Options after -- go to pytest in every session: -- --budget upgrade --minutes 30",
     )
-    parser.add_argument("--good", metavar="BUILD", help="a build that is as it should be")
-    parser.add_argument("--bad", metavar="BUILD", help="a later one that lost")
+    parser.add_argument("--good", metavar="BUILD", help="a build without the regression")
+    parser.add_argument("--bad", metavar="BUILD", help="a later build with it")
     parser.add_argument(
-        "--metric", metavar="NAME", default="output_tokens_per_s", help="default: %(default)s"
+        "--metric",
+        metavar="NAME",
+        default="output_tokens_per_s",
+        help="metric that regressed (default: %(default)s)",
     )
-    parser.add_argument("--arm", help="only of this arm (default: of the one that lost most)")
-    parser.add_argument("--question", help="only of this question, as verdicts name it")
     parser.add_argument(
-        "--builds", type=_names, default=[], metavar="A,B", help="the builds between, oldest first, by name"
+        "--arm", metavar="ARM", help="look at this arm only (default: the one that lost most)"
+    )
+    parser.add_argument(
+        "--question",
+        metavar="NAME",
+        help="look at this scenario only, as verdicts name it: decode_throughput[c1]",
+    )
+    parser.add_argument(
+        "--builds",
+        type=_names,
+        default=[],
+        metavar="A,B",
+        help="builds between the two, oldest first (default: found in the index or the checkout)",
     )
     parser.add_argument(
         "--swap",
@@ -45,16 +61,13 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="?",
         const=[],
         metavar="PACKAGES",
-        help="in place of builds between: the bad one with one package of the good one at a time (torch,triton==3.5.0; "
-        "default: all that differ and decide speed)",
+        help="try packages instead of builds: the bad build with one package of the good build at a time (torch,triton==3.5.0; "
+        "default: every package that differs and bears on speed)",
     )
-    parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
-    parser.add_argument(
-        "--plan", action="store_true", help="say which builds lie between, and measure nothing"
-    )
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the search in this folder")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_target(parser)
+    parser.add_argument("--plan", action="store_true", help="list the builds between; measure nothing")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="continue the search in this folder")
+    shared.add_paths(parser, "--results", "--suite-config")
     parser.add_argument("options", nargs="*", metavar="-- OPTION", help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from suite.cli import shared
 from suite.cli.gate import rules_of
 from suite.gate import Baseline, BaselineStore, GateError, Judgement, Rules, Series, Session, judge
 from suite.gate.baselines import BaselineSession, Found
@@ -28,17 +28,13 @@ BASELINE = "baseline"
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``compare`` to the suite's commands."""
-    text = "two runs beside each other, or a run beside its baselines: only what is comparable is compared"
+    text = "compare two runs, or a run with its baselines; only comparable figures are compared"
     parser = subparsers.add_parser("compare", help=text, description=text)
     parser.add_argument(
-        "a", metavar="A", help=f"a run's id or folder, or the word {BASELINE!r}: what B is compared with"
+        "a", metavar="A", help=f"what B is compared with: a run's id or folder, or the word {BASELINE!r}"
     )
     parser.add_argument("b", metavar="B", help="a run's id or folder")
-    parser.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked for"
-    )
-    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_paths(parser, "--results", "--baselines", "--suite-config")
     parser.set_defaults(func=run)
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.cli import shared
 from suite.cli.gate import rules_of
 from suite.cluster import fleet_page
 from suite.cluster.fleet import Box, compare
@@ -19,17 +20,16 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``fleet`` to the suite's commands."""
-    text = "several boxes of one kind and build: which is the odd one out"
+    text = "compare several boxes of one kind and build, and find the odd one out"
     parser = subparsers.add_parser("fleet", help=text, description=text)
     parser.add_argument(
         "runs",
         nargs="+",
         metavar="[NAME=]RUN",
-        help="a run on one box; runs of one host, or of one NAME, are taken together",
+        help="a run on one box; runs of the same host, or of the same NAME, are one box",
     )
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write it as a page of markdown too")
+    shared.add_paths(parser, "--results", "--suite-config")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write the comparison as markdown")
     parser.set_defaults(func=run)
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from suite import config
+from suite.cli import shared
 from suite.gate import (
     Baseline,
     BaselineStore,
@@ -43,54 +44,71 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def add_parsers(subparsers: Subparsers) -> None:
-    """Add ``baseline``, ``judge`` and ``history`` to the suite's commands."""
-    _add_baseline(subparsers)
-    one = _command(subparsers, "judge", run_judge, "judge a stored run again, offline")
-    one.add_argument("run", metavar="RUN", help="a run's directory, its run.json, or its id under results/")
-    one.add_argument("--save", action="store_true", help="write the verdicts beside the run")
-    one = _command(subparsers, "history", run_history, "steps and slow losses over all runs of a target")
-    one.add_argument("--history", type=Path, default=Path("results/history"), metavar="DIR")
-    one.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="runs to add first")
-    one.add_argument("--html", type=Path, metavar="FILE", help="write every run and figure as one page, too")
+def add_judge(subparsers: Subparsers) -> None:
+    """Add ``judge`` to the suite's commands."""
+    one = _command(subparsers, "judge", run_judge, "judge a stored run again from its files")
+    one.add_argument("run", metavar="RUN", help="a run's folder, its run.json, or its id under results/")
+    one.add_argument("--save", action="store_true", help="write the verdicts into the run's folder")
 
 
-def _add_baseline(subparsers: Subparsers) -> None:
-    baseline = subparsers.add_parser("baseline", help="stored samples: look at them, move them")
+def add_history(subparsers: Subparsers) -> None:
+    """Add ``history`` to the suite's commands."""
+    text = "change points and slow losses over all runs of a target"
+    one = _command(subparsers, "history", run_history, text)
+    shared.add_paths(one, "--results")
+    one.add_argument(
+        "--history",
+        type=Path,
+        default=Path("results/history"),
+        metavar="DIR",
+        help="folder of histories, to which new runs of --results are added (default: %(default)s)",
+    )
+    one.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write every run and figure as one HTML page"
+    )
+
+
+def add_baseline(subparsers: Subparsers) -> None:
+    """Add ``baseline`` with its actions to the suite's commands."""
+    text = "look at recorded baselines and change them"
+    baseline = subparsers.add_parser("baseline", help=text, description=text)
     actions = baseline.add_subparsers(title="actions", required=True, metavar="ACTION")
     _command(actions, "list", run_list, "the baselines of a target")
-    one = _command(actions, "show", run_show, "the sessions of a question's baselines")
-    one.add_argument("question")
-    one.add_argument("arm", nargs="?")
-    one = _command(actions, "promote", run_promote, "make a run the level that later runs are compared with")
-    one.add_argument("run", metavar="RUN", help="a run's directory, its run.json, or its id under results/")
-    one.add_argument("--question", action="append", default=[], help="only this question (may be repeated)")
-    one.add_argument(
-        "--add", action="store_true", help="add a session to the level there is, if the build is the same"
+    one = _command(actions, "show", run_show, "the recorded sessions of a scenario")
+    one.add_argument("question", metavar="SCENARIO", help="as verdicts name it: decode_throughput[c1]")
+    one.add_argument("arm", metavar="ARM", nargs="?", help="only this arm")
+    one = _command(
+        actions, "promote", run_promote, "make a run the baseline that later runs are compared with"
     )
-    one = _command(actions, "drop", run_drop, "remove a question's baselines, or one session of them")
-    one.add_argument("question")
-    one.add_argument("arm", nargs="?")
-    one.add_argument("--run-id", help="only the session of this run")
+    one.add_argument("run", metavar="RUN", help="a run's folder, its run.json, or its id under results/")
+    one.add_argument(
+        "--question", action="append", default=[], metavar="NAME", help="only this scenario (may be repeated)"
+    )
+    one.add_argument(
+        "--add",
+        action="store_true",
+        help="add the run as one more session of the present baseline, if the build is the same",
+    )
+    one = _command(actions, "drop", run_drop, "remove the baselines of a scenario, or one session of them")
+    one.add_argument("question", metavar="SCENARIO", help="as verdicts name it: decode_throughput[c1]")
+    one.add_argument("arm", metavar="ARM", nargs="?", help="only this arm")
+    one.add_argument("--run-id", metavar="ID", help="only the session of this run")
     _command(actions, "undo", run_undo, "take back the last change: a recording, a promotion, a drop")
-    one = _command(actions, "diff", run_diff, "two recorded sessions, or two runs, beside each other")
-    one.add_argument("a", metavar="A", help="the run id of a recorded session, or a run's directory")
-    one.add_argument("b", metavar="B")
-    one = _command(actions, "import", run_import, f"a run from result files of {', '.join(FORMATS)}")
+    one = _command(actions, "diff", run_diff, "compare two recorded sessions or two runs")
+    one.add_argument("a", metavar="A", help="the run id of a recorded session, or a run's folder")
+    one.add_argument("b", metavar="B", help="the same, to compare with A")
+    one = _command(actions, "import", run_import, f"make a run of result files of {', '.join(FORMATS)}")
     one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="one file per launch")
-    one.add_argument("--arm", required=True, help="the arm these results are of")
-    one.add_argument("--run-id", help="default: made of the first file's name")
-    one.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    one.add_argument("--record", action="store_true", help="record it as a baseline session too")
+    one.add_argument("--arm", metavar="ARM", required=True, help="the arm that was measured")
+    one.add_argument("--run-id", metavar="ID", help="id of the run (default: made of the first file's name)")
+    shared.add_paths(one, "--results")
+    one.add_argument("--record", action="store_true", help="also record it as a baseline session")
 
 
 def _command(subparsers: Subparsers, name: str, func: object, text: str) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(name, help=text, description=text)
-    parser.add_argument(
-        "--target", metavar="NAME", help="default: the run's own, or suite.toml's default_target"
-    )
-    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_target(parser, *(["the run's own"] if func in (run_judge, run_promote) else []))
+    shared.add_paths(parser, "--baselines", "--suite-config")
     parser.set_defaults(func=func)
     return parser
 

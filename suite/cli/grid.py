@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import config
+from suite.cli import shared
 from suite.cli.load_arguments import key_of
 from suite.grid import cells as grid
 from suite.grid import table
@@ -24,43 +25,53 @@ DEFAULT_ARMS = "mtp-off,mtp-on"
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``grid`` to the suite's commands."""
-    text = "your own table: clients by context, MTP off and on, or one running server; no gate, no baseline"
+    text = "a table of speeds by clients and context, MTP off and on, or of one running server; no gate, no baseline"
     parser = subparsers.add_parser("grid", help=text, description=text)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--target", metavar="NAME", help="launch this target's arms (default: default_target)")
-    which.add_argument("--server-url", metavar="URL", help="measure a server that runs, as it is")
+    which.add_argument(
+        "--target",
+        metavar="NAME",
+        help="launch the arms of this target (default: default_target of suite.toml)",
+    )
+    which.add_argument("--server-url", metavar="URL", help="measure this running server as it is")
     parser.add_argument(
-        "--api-key-env", metavar="NAME", help="with --server-url: the variable that holds its key"
+        "--api-key-env", metavar="NAME", help="with --server-url: environment variable that holds its API key"
     )
     parser.add_argument(
         "--arms",
         default=DEFAULT_ARMS,
         metavar="A,B",
-        help=f"default: {DEFAULT_ARMS}; the first is what speed-up is over",
+        help=f"arms; speed-up is relative to the first (default: {DEFAULT_ARMS})",
     )
     parser.add_argument(
         "--concurrency",
         type=whole_numbers,
         default=[1, 2, 4, 8, 16],
         metavar="1,4,8",
-        help="clients at a time",
+        help="concurrent clients (default: 1,2,4,8,16)",
     )
     parser.add_argument(
-        "--contexts", type=_contexts, default=[0], metavar="0,1024", help="prompt tokens; 0: natural prompts"
+        "--contexts",
+        type=_contexts,
+        default=[0],
+        metavar="0,1024",
+        help="prompt lengths in tokens; 0: natural prompts (default: 0)",
     )
     parser.add_argument(
-        "--max-tokens", type=int, default=256, metavar="N", help="tokens of every answer (default: 256)"
+        "--max-tokens", type=int, default=256, metavar="N", help="output tokens per answer (default: 256)"
     )
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T")
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)"
+    )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="answers per client (default: 3)")
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("results/grid"),
         metavar="DIR",
-        help="cells that are there are not measured again",
+        help="folder of the table; cells that are in it are not measured again (default: results/grid)",
     )
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_paths(parser, "--suite-config")
     parser.set_defaults(func=run)
 
 

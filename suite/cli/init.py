@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import config, packaged, redact
-from suite.cli import probe
+from suite.cli import probe, shared
 from suite.config import ConfigError
 from suite.describe import Draft, describe, table
 from suite.describe.table import slug
@@ -39,16 +39,17 @@ def add_parser(subparsers: Subparsers) -> None:
         "--host",
         default="local",
         metavar="NAME",
-        help="where it runs: a host of suite.toml, or [user@]address",
+        help="where it runs: a host of suite.toml, or [user@]address (default: here)",
     )
     parser.add_argument(
-        "--service", metavar="NAME", help="the service of a compose file, where several run SGLang"
+        "--service", metavar="NAME", help="with a compose file that has several SGLang services: which one"
     )
     parser.add_argument(
-        "--api-key-env", metavar="NAME", help="the variable that holds the key of a server at a URL"
+        "--api-key-env",
+        metavar="NAME",
+        help="with a URL: environment variable that holds the server's API key",
     )
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
-    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    shared.add_paths(parser, "--suite-config", "--baselines")
     parser.add_argument("--dry-run", action="store_true", help="print the table; write nothing")
     parser.add_argument("--no-doctor", action="store_true", help="do not run the doctor on the new target")
     parser.set_defaults(func=run)
@@ -156,7 +157,7 @@ def _write(path: Path, text: str) -> None:
 def _see(name: str, arguments: argparse.Namespace) -> None:
     """The doctor's lines; what it cannot look at is a line too."""
     parser = argparse.ArgumentParser()
-    probe.add_parsers(parser.add_subparsers())
+    probe.add_doctor(parser.add_subparsers())
     config_and_store = [f"--suite-config={arguments.suite_config}", f"--baselines={arguments.baselines}"]
     asked = parser.parse_args(["doctor", f"--target={name}", *config_and_store])
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import config
+from suite.cli import shared
 from suite.gate import known_good
 from suite.rehearsal import recorded
 from suite.rehearsal.preview import preview
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``known-good`` to the suite's commands."""
-    text = "the last build that passed on a target, and how to get back to it"
+    text = "the last build that passed on a target, and the commands that bring it back"
     parser = subparsers.add_parser("known-good", help=text, description=text)
-    parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    parser.add_argument("--path", action="store_true", help="print only the file that a script reads")
-    parser.add_argument("--rehearsals", type=Path, default=Path(recorded.FOLDER), metavar="DIR")
+    shared.add_target(parser)
+    shared.add_paths(parser, "--suite-config", "--results")
+    parser.add_argument(
+        "--path", action="store_true", help="print only the path of the JSON file, for scripts"
+    )
+    parser.add_argument(
+        "--rehearsals",
+        type=Path,
+        default=Path(recorded.FOLDER),
+        metavar="DIR",
+        help="folder of recorded rehearsals (default: %(default)s)",
+    )
     parser.set_defaults(func=run)
 
 

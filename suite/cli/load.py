@@ -27,64 +27,98 @@ from suite.load import (
     workloads,
 )
 
-_WORKLOAD_HELP = f"{', '.join(workloads.KINDS)}; several joined by +; random:TOKENS; long:TOKENS; or a path to a .jsonl file"
+_WORKLOAD_HELP = f"{', '.join(workloads.KINDS)}; several joined by +; random:TOKENS; long:TOKENS; or a path to a .jsonl file (default: code)"
+
+
+_TEXT = "send a workload to any OpenAI-compatible server and measure it"
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the `load` subcommand; its function is left in `func`."""
-    parser = subparsers.add_parser(
-        "load", help="play a workload against a server and measure", description=__doc__
-    )
+    parser = subparsers.add_parser("load", help=_TEXT, description=_TEXT)
     add = parser.add_argument
-    add("--server-url", required=True, help="for example http://127.0.0.1:30000")
-    add("--model", help="default: the first the server lists")
-    add("--api", choices=("chat", "completions"), default="chat")
-    add("--api-key-env", metavar="NAME", help="environment variable that holds the server's API key")
-    add("--transport", choices=("auto", "stamping", "public"), default="auto", help="how bytes arrive")
-    add("--workload", default="code", help=_WORKLOAD_HELP)
-    add("--concurrency", type=at_least_1, help="closed loop with this many clients (default 1)")
+    add("--server-url", metavar="URL", required=True, help="for example http://127.0.0.1:30000")
+    add("--model", metavar="NAME", help="model to ask for (default: the first that the server lists)")
+    add("--api", choices=("chat", "completions"), default="chat", help="endpoint (default: chat)")
+    add("--api-key-env", metavar="NAME", help="environment variable that holds its API key")
+    add(
+        "--transport",
+        choices=("auto", "stamping", "public"),
+        default="auto",
+        help="how the client reads: stamping takes the kernel's receive times, public is openai's own client (default: auto)",
+    )
+    add("--workload", metavar="WORKLOAD", default="code", help=_WORKLOAD_HELP)
+    add("--concurrency", metavar="N", type=at_least_1, help="closed loop with this many clients (default: 1)")
     add("--rate", type=above_0, metavar="PER_S", help="open loop at this many requests per second")
-    add("--arrivals", choices=("poisson", "constant", "burst"), default="poisson")
-    add("--burst", type=at_least_1, default=8, help="requests in a burst, with --arrivals burst")
+    add(
+        "--arrivals",
+        choices=("poisson", "constant", "burst"),
+        default="poisson",
+        help="with --rate: how requests are spaced (default: poisson)",
+    )
+    add(
+        "--burst",
+        metavar="N",
+        type=at_least_1,
+        default=8,
+        help="with --arrivals burst: requests per burst (default: 8)",
+    )
     add(
         "--ramp",
         type=float,
         default=0.0,
         metavar="S",
-        help="seconds over which clients join, or the rate rises",
+        help="seconds over which clients join or the rate rises (default: 0)",
     )
     add(
         "--sweep",
         type=numbers,
         metavar="1,2,4",
-        help="a round at each concurrency, or each rate with --rate",
+        help="one round at each concurrency, or at each rate if --rate is given",
     )
-    add("--requests", type=at_least_1, help="requests per round (default: four per client)")
-    add("--duration", type=above_0, metavar="S", help="start requests for this long instead")
-    add("--warm-up", default="1", metavar="N|steady", help="requests before the measurement (default 1)")
-    add("--max-tokens", type=at_least_1, default=256)
-    add("--temperature", type=float, default=0.0)
-    add("--seed", type=int)
+    add("--requests", metavar="N", type=at_least_1, help="requests per round (default: four per client)")
+    add("--duration", type=above_0, metavar="S", help="start requests for S seconds, instead of --requests")
+    add(
+        "--warm-up",
+        default="1",
+        metavar="N|steady",
+        help="requests before the measurement, or until speed is steady (default: 1)",
+    )
+    add(
+        "--max-tokens",
+        metavar="N",
+        type=at_least_1,
+        default=256,
+        help="output tokens per answer, at most (default: 256)",
+    )
+    add("--temperature", metavar="T", type=float, default=0.0, help="sampling temperature (default: 0)")
+    add("--seed", metavar="N", type=int, help="seed of sampling (plus the request's number) and of arrivals")
     add(
         "--ignore-eos",
         action="store_true",
-        help="never stop early (inflates acceptance: see docs/metrics.md)",
+        help="never stop early (inflates acceptance, see docs/metrics.md)",
     )
-    add("--no-thinking", action="store_true", help="chat_template_kwargs enable_thinking=false")
-    add("--extra-body", type=json_object, default={}, metavar="JSON", help="further fields of every request")
-    add("--prompt-chars-max", type=at_least_1, help="cut prompts to this many characters")
+    add("--no-thinking", action="store_true", help="switch thinking off by chat_template_kwargs")
+    add("--extra-body", type=json_object, default={}, metavar="JSON", help="more fields for every request")
+    add("--prompt-chars-max", metavar="N", type=at_least_1, help="cut prompts to N characters")
     add("--unique-prefix", action="store_true", help="make every prompt start differently")
     add("--flush-cache", action="store_true", help="empty SGLang's prefix cache before each round")
-    add("--timeout", type=above_0, metavar="S", help="for a whole answer")
-    add("--stall", type=above_0, default=60.0, metavar="S", help="without a byte (default 60)")
+    add("--timeout", type=above_0, metavar="S", help="give a request up after S seconds")
+    add(
+        "--stall",
+        type=above_0,
+        default=60.0,
+        metavar="S",
+        help="give a request up after S seconds without a byte (default: 60)",
+    )
     add(
         "--slo",
         type=slo,
         metavar="ttft=0.5,tpot=0.05",
         help="limits in seconds for goodput: ttft, tpot, itl, e2e",
     )
-    add("--workers", default="1", metavar="N|auto", help="client processes")
-    add("--json", type=Path, metavar="FILE", help="write everything measured here")
+    add("--workers", default="1", metavar="N|auto", help="client processes (default: 1)")
+    add("--json", type=Path, metavar="FILE", help="write all measurements to this file")
     parser.set_defaults(func=run)
 
 

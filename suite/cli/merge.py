@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.cli import shared
 from suite.cli.gate import print_judgement, rules_of
 from suite.cluster import merge, whole
 from suite.gate import BaselineStore
@@ -16,19 +17,17 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``merge`` to the suite's commands."""
-    text = "join the shards of one run, and judge them as one"
+    text = "join the shards of one run and judge them as one run"
     parser = subparsers.add_parser("merge", help=text, description=text)
     parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="a shard's directory, or its id under --results; in any order"
+        "runs", nargs="+", metavar="RUN", help="a shard's folder, or its id under --results; in any order"
     )
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_paths(parser, "--results", "--baselines", "--suite-config")
     parser.add_argument(
         "--alluredir",
         type=Path,
         metavar="DIR",
-        help="write one Allure report's results, of shards that were measured with --alluredir RESULTS/allure",
+        help="write Allure results of the whole run here; the shards must have been run with --alluredir RESULTS/allure",
     )
     parser.set_defaults(func=run)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 NAME = "perf"
-_TEXT = "the scenarios: pytest -m perf with the arguments that follow; suite.toml, baselines/ and results/ are those here"
+_TEXT = "run the scenarios: pytest -m perf with the arguments that follow, in this directory"
 
 
 def add_parser(subparsers: Subparsers) -> None:

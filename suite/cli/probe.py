@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite import config
+from suite.cli import shared
 from suite.config import Suite, Target
 from suite.doctor import Line, examine
 from suite.gate.baselines import BaselineStore
@@ -27,50 +28,60 @@ if TYPE_CHECKING:
 _WIDTH = 20
 
 
-def add_parsers(subparsers: Subparsers) -> None:
-    """Add ``doctor`` and ``probe`` to the suite's commands."""
-    doctor = subparsers.add_parser("doctor", help="is a target fit to be measured? no launch, about a minute")
-    doctor.add_argument(
-        "--target", metavar="NAME", help="a target of suite.toml (default: its default_target)"
-    )
+def add_doctor(subparsers: Subparsers) -> None:
+    """Add ``doctor`` to the suite's commands."""
+    text = "check that a target is fit to be measured, without a launch; about a minute"
+    doctor = subparsers.add_parser("doctor", help=text, description=text)
+    shared.add_target(doctor)
     doctor.add_argument(
         "--build",
         action="append",
         default=[],
         metavar="BUILD",
-        help="an interpreter here, or a release (0.5.23), that resolves the arms where the target's host cannot be asked",
+        help="an interpreter here, or a release (0.5.23), that resolves the arms if the target's host cannot",
     )
     doctor.add_argument(
         "--load",
         action="store_true",
-        help="keep the cards busy for five seconds: which is slow, hot, badly linked",
+        help="also load the GPUs for five seconds and look for a slow, hot or badly linked one",
     )
-    doctor.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
-    doctor.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    shared.add_paths(doctor, "--suite-config", "--baselines")
     doctor.set_defaults(func=run_doctor)
-    probe = subparsers.add_parser("probe", help="what is true of one thing")
+
+
+def add_parsers(subparsers: Subparsers) -> None:
+    """Add ``probe`` with its things to the suite's commands."""
+    text = "look at one thing: an SGLang, a checkpoint, the GPUs"
+    probe = subparsers.add_parser("probe", help=text, description=text)
     things = probe.add_subparsers(title="things", required=True, metavar="THING")
-    sglang = _thing(things, "sglang", run_sglang, "where an SGLang's source can switch speculation on")
-    sglang.add_argument("path", help="an interpreter, a package's directory, a checkout or a wheel")
+    sglang = _thing(things, "sglang", run_sglang, "where the source of an SGLang can switch speculation on")
     sglang.add_argument(
-        "--all", action="store_true", help="also tests, benchmarks and where it is only handed on"
+        "path", metavar="PATH", help="an interpreter, a package's directory, a checkout or a wheel"
     )
     sglang.add_argument(
-        "--resolve", nargs=argparse.REMAINDER, metavar="FLAG", help="resolve a command line instead"
+        "--all", action="store_true", help="also show tests, benchmarks and places that only pass it on"
     )
-    made = _thing(things, "checkpoint", run_checkpoint, "has a checkpoint MTP heads?")
-    made.add_argument("path", help="its directory, or its name in the Hugging Face cache")
-    made.add_argument("--revision", metavar="NAME", help="branch, tag or commit of it in that cache (main)")
+    sglang.add_argument(
+        "--resolve", nargs=argparse.REMAINDER, metavar="FLAG", help="resolve this command line instead"
+    )
+    made = _thing(things, "checkpoint", run_checkpoint, "does a checkpoint have MTP heads?")
+    made.add_argument("path", metavar="PATH", help="its folder, or its name in the Hugging Face cache")
+    made.add_argument(
+        "--revision", metavar="NAME", help="its branch, tag or commit in that cache (default: main)"
+    )
     _thing(things, "gpus", run_gpus, "the GPUs, as nvidia-smi sees them")
 
 
 def _thing(things: Subparsers, name: str, func: Any, text: str) -> argparse.ArgumentParser:
     parser = things.add_parser(name, help=text, description=text)
     parser.add_argument(
-        "--host", metavar="NAME", default="local", help="a host of suite.toml, or [user@]address"
+        "--host",
+        metavar="NAME",
+        default="local",
+        help="where: a host of suite.toml, or [user@]address (default: here)",
     )
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    shared.add_paths(parser, "--suite-config")
+    parser.add_argument("--json", action="store_true", help="write JSON")
     parser.set_defaults(func=func)
     return parser
 

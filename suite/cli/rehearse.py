@@ -14,6 +14,7 @@ import msgspec
 from suite import config
 from suite.builds import environments
 from suite.builds.spec import is_release
+from suite.cli import shared
 from suite.rehearsal import builds, recorded
 from suite.rehearsal.answers import Rehearsal
 from suite.rehearsal.cards import known
@@ -27,20 +28,18 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``rehearse`` to the suite's commands."""
-    text = "what SGLang itself resolves a target's arms to, on cards that need not be here"
+    text = "what SGLang resolves the arms of a target to, on pretended GPUs"
     parser = subparsers.add_parser(
         "rehearse",
         help=text,
-        description=f"{text}; no launch, no weights. Status 1: an arm would be refused, or is not on or off as it means; "
-        "8: not decided here",
+        description=f"{text}; no launch, no weights. Exit status 1: an arm would be refused, or MTP would not be off or on as the arm "
+        "says; 8: cannot be decided without the machine",
     )
-    parser.add_argument(
-        "--target", metavar="NAME", help="a target of suite.toml (default: its default_target)"
-    )
+    shared.add_target(parser)
     parser.add_argument(
         "--cards",
         metavar="NAMExCOUNT",
-        help=f"what is pretended: {', '.join(known())}; none for the machine as it is (default: the host's own, or the "
+        help=f"GPUs to pretend: {', '.join(known())}; none: this machine as it is (default: the host's own, or the "
         "target's cards)",
     )
     parser.add_argument(
@@ -48,20 +47,20 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         metavar="BUILD",
-        help="an interpreter here, or a release (0.5.23), which is installed; may be repeated: the upgrade from each to the "
-        "next is told (default: the target's own)",
+        help="an interpreter here, or a release (0.5.23), which is installed; repeat it to see what each upgrade changes "
+        "(default: the target's own)",
     )
     parser.add_argument(
-        "--newest", action="store_true", help="the newest release of the index, where no --build is named"
+        "--newest", action="store_true", help="without --build: the newest release of the package index"
     )
     parser.add_argument("--arm", action="append", metavar="ARM", help="only this arm (may be repeated)")
     parser.add_argument(
         "--record",
         action="store_true",
-        help=f"keep releases' answers below {recorded.FOLDER}/, and compare with the release before",
+        help=f"store the result under {recorded.FOLDER}/ and compare with the release before",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    shared.add_paths(parser, "--suite-config")
     parser.set_defaults(func=run)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite import config, metrics
+from suite.cli import shared
 from suite.cli.load_arguments import key_of
 from suite.load import Endpoint, LoadError, LoadShape, Round, Sampling, cache, play
 from suite.servers import launcher_for
@@ -27,7 +28,7 @@ ROWS = ("output_tokens_per_s", "ttft_s", "tpot_s", "e2e_s", "concurrency_achieve
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``replay`` to the suite's commands."""
-    text = "your own traffic (conversations, or a trace) against a server: goodput under limits, and the highest rate that keeps them"
+    text = "replay your own traffic (conversations or a trace): goodput under latency limits, and the highest rate that keeps them"
     parser = subparsers.add_parser("replay", help=text, description=text)
     add = parser.add_argument
     add(
@@ -37,44 +38,48 @@ def add_parser(subparsers: Subparsers) -> None:
         help="a trace or conversations; see docs/traffic.md for the formats",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--server-url", metavar="URL", help="a server that runs")
-    which.add_argument("--target", metavar="NAME", help="launch this target (default: default_target)")
+    which.add_argument("--server-url", metavar="URL", help="a running server")
+    which.add_argument(
+        "--target", metavar="NAME", help="launch this target (default: default_target of suite.toml)"
+    )
     add("--arm", default="mtp-on", metavar="ARM", help="which arm of the target to launch (default: mtp-on)")
-    add("--api-key-env", metavar="NAME", help="with --server-url: the variable that holds its key")
-    add("--format", choices=tuple(FORMATS), help="of the file (default: by its first line)")
+    add(
+        "--api-key-env", metavar="NAME", help="with --server-url: environment variable that holds its API key"
+    )
+    add("--format", choices=tuple(FORMATS), help="format of the file (default: told from its first line)")
     add(
         "--pace",
         type=_above_0,
         default=1.0,
         metavar="X",
-        help="so many times as fast as it came (default: 1)",
+        help="play X times as fast as recorded (default: 1)",
     )
     add(
         "--rate",
         type=_above_0,
         metavar="PER_S",
-        help="scale to so many requests per second; needed where no times are known",
+        help="scale to this many requests per second; required if the file has no times",
     )
     add("--requests", type=int, metavar="N", help="the first N requests only")
-    add("--seconds", type=_above_0, metavar="S", help="what came in the first S seconds only")
-    add("--output-tokens", type=int, metavar="N", help="length of every answer, in place of the trace's")
-    add("--ttft", type=_above_0, metavar="S", help="limit: seconds to the first token")
-    add("--tpot", type=_above_0, metavar="S", help="limit: seconds for each further token")
-    add("--e2e", type=_above_0, metavar="S", help="limit: seconds for the whole answer")
+    add("--seconds", type=_above_0, metavar="S", help="the first S seconds of the trace only")
+    add("--output-tokens", type=int, metavar="N", help="output tokens per answer, instead of the trace's")
+    add("--ttft", type=_above_0, metavar="S", help="limit on TTFT, in seconds")
+    add("--tpot", type=_above_0, metavar="S", help="limit on TPOT, in seconds")
+    add("--e2e", type=_above_0, metavar="S", help="limit on the whole request, in seconds")
     add(
         "--share",
         type=_share,
         default=0.95,
         metavar="X",
-        help="of requests that must keep the limits (default: 0.95)",
+        help="share of requests that must keep the limits, 0 to 1 (default: 0.95)",
     )
     add(
         "--find-rate",
         action="store_true",
-        help="look for the highest rate that keeps the limits (some ten replays)",
+        help="find the highest rate that keeps the limits (about ten replays)",
     )
-    add("--json", type=Path, metavar="FILE", help="write the figures here")
-    add("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    add("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    shared.add_paths(parser, "--suite-config")
     parser.set_defaults(func=run)
 
 

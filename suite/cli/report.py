@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.cli import shared
 from suite.gate import GateError, known_good
 from suite.report import allure_html, allure_run, browser, pictures, told
 from suite.report.screenshots import take
@@ -17,28 +18,42 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``report`` to the suite's commands."""
-    text = "one offline HTML file of a run, from its Allure results; needs Allure 3 (Node.js)"
+    text = "make one offline HTML file of a run from its Allure results; needs Allure 3 (Node.js)"
     one = subparsers.add_parser("report", help=text, description=text)
     one.add_argument(
         "run",
         nargs="?",
         metavar="RUN",
-        help="a run's directory or its id; default: the newest in the Allure results",
-    )
-    one.add_argument("--allure-results", type=Path, default=Path("allure-results"), metavar="DIR")
-    one.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="where runs are stored"
-    )
-    one.add_argument("--output", type=Path, default=Path("allure-report"), metavar="DIR")
-    one.add_argument("--allure", metavar="COMMAND", help="Allure 3; default: .allure/, or allure on the PATH")
-    one.add_argument(
-        "--install", action="store_true", help="put Allure into .allure/ by npm first, if it is not there"
+        help="a run's folder or id (default: the newest in the Allure results)",
     )
     one.add_argument(
-        "--pictures", type=Path, metavar="DIR", help="write the run's pictures there as SVG, and no report"
+        "--allure-results",
+        type=Path,
+        default=Path("allure-results"),
+        metavar="DIR",
+        help="what pytest wrote with --alluredir (default: %(default)s)",
+    )
+    shared.add_paths(one, "--results")
+    one.add_argument(
+        "--output",
+        type=Path,
+        default=Path("allure-report"),
+        metavar="DIR",
+        help="where to write the report (default: %(default)s)",
     )
     one.add_argument(
-        "--screenshots", type=Path, metavar="DIR", help="take some of the report as well; needs Chromium"
+        "--allure",
+        metavar="COMMAND",
+        help="command of Allure 3 (default: that in .allure/, or allure on the PATH)",
+    )
+    one.add_argument(
+        "--install", action="store_true", help="install Allure into .allure/ with npm first, if it is missing"
+    )
+    one.add_argument(
+        "--pictures", type=Path, metavar="DIR", help="write only the pictures of the run here, as SVG"
+    )
+    one.add_argument(
+        "--screenshots", type=Path, metavar="DIR", help="also take screenshots of the report; needs Chromium"
     )
     one.set_defaults(func=run_report)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from suite import config, redact
+from suite.cli import shared
 from suite.cli.merge import merged
 from suite.cluster.matrix import limit_minutes
 from suite.cluster.script import Script
@@ -49,39 +50,41 @@ PLAN_LIMIT_S = 600
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``submit`` to the suite's commands."""
-    text = "measure the shards of a plan on a Slurm cluster, and judge them as one"
+    text = "measure the shards of a plan on a Slurm cluster and judge them as one run"
     parser = subparsers.add_parser("submit", help=text, description=text)
-    parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
+    shared.add_target(parser)
     parser.add_argument("--nodes", type=int, default=2, metavar="N", help="nodes to use at once (default: 2)")
     parser.add_argument(
-        "--shards", type=int, metavar="N", help="default: as many as nodes, where the plan has them"
+        "--shards", type=int, metavar="N", help="shards (default: one per node, if the plan has that many)"
     )
     parser.add_argument(
         "--sbatch",
         action="append",
         default=[],
         metavar="OPTION",
-        help="more for sbatch, as --sbatch=--partition=gpu; may be given more than once",
+        help="option for sbatch: --sbatch=--partition=gpu; may be repeated",
     )
     parser.add_argument(
-        "--tries", type=int, default=3, metavar="N", help="submissions of one shard, at most (default: 3)"
+        "--tries", type=int, default=3, metavar="N", help="submit a shard at most N times (default: 3)"
     )
     parser.add_argument(
-        "--poll", type=float, default=POLL_S, metavar="S", help="seconds between looks at the queue"
+        "--poll",
+        type=float,
+        default=POLL_S,
+        metavar="S",
+        help="seconds between looks at the queue (default: %(default)g)",
     )
-    parser.add_argument("--detach", action="store_true", help="submit, and do not wait")
+    parser.add_argument("--detach", action="store_true", help="submit and do not wait")
     parser.add_argument("--write-only", action="store_true", help="write the script; submit nothing")
     parser.add_argument(
         "--resume",
         type=Path,
         metavar="DIR",
-        help="an earlier submission: watch it, submit what failed, merge",
+        help="continue an earlier submission: wait, submit failed shards again, merge",
     )
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_paths(parser, "--results", "--baselines", "--suite-config")
     parser.add_argument(
-        "--alluredir", type=Path, metavar="DIR", help="one Allure report's results, of all shards"
+        "--alluredir", type=Path, metavar="DIR", help="write Allure results of the whole run here"
     )
     parser.add_argument("options", nargs="*", metavar="-- OPTION", help="options of pytest -m perf, after --")
     parser.set_defaults(func=run)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import config
+from suite.cli import shared
 from suite.cli.grid import whole_numbers
 from suite.load import Endpoint, LoadError
 from suite.load.workloads import KINDS
@@ -30,51 +31,72 @@ Arms = Mapping[str, config.Arm]
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``tune`` to the suite's commands."""
-    text = (
-        "how many tokens to draft: depths and adaptive beside off, by clients and content, as flags to paste"
-    )
+    text = "how many tokens to draft: compare depths and adaptive with MTP off, by clients and content; prints flags to paste"
     parser = subparsers.add_parser("tune", help=text, description=text)
     add = parser.add_argument
-    add("--target", metavar="NAME", help="launch this target's arms (default: default_target)")
-    add("--off", default="mtp-off", metavar="ARM", help="what gains are over (default: mtp-off)")
-    add("--depths", type=whole_numbers, default=[1, 2, 3, 4, 5], metavar="1,2,3", help="default: 1,2,3,4,5")
+    add(
+        "--target",
+        metavar="NAME",
+        help="launch the arms of this target (default: default_target of suite.toml)",
+    )
+    add(
+        "--off",
+        default="mtp-off",
+        metavar="ARM",
+        help="the arm that gains are relative to (default: mtp-off)",
+    )
+    add(
+        "--depths",
+        type=whole_numbers,
+        default=[1, 2, 3, 4, 5],
+        metavar="1,2,3",
+        help="draft steps to try (default: 1,2,3,4,5)",
+    )
     add("--no-adaptive", action="store_true", help=f"leave {ADAPTIVE} out")
     add(
         "--concurrency",
         type=whole_numbers,
         default=[1, 4, 8, 16, 32],
         metavar="1,8",
-        help="clients at a time",
+        help="concurrent clients (default: 1,4,8,16,32)",
     )
     add(
-        "--kinds", type=_kinds, default=["code", "prose"], metavar="A,B", help="content (default: code,prose)"
+        "--kinds",
+        type=_kinds,
+        default=["code", "prose"],
+        metavar="A,B",
+        help="kinds of content (default: code,prose)",
     )
-    add("--max-tokens", type=int, default=256, metavar="N", help="tokens of every answer (default: 256)")
-    add("--temperature", type=float, default=0.0, metavar="T")
+    add("--max-tokens", type=int, default=256, metavar="N", help="output tokens per answer (default: 256)")
+    add("--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)")
     add(
         "--requests",
         type=int,
         default=4,
         metavar="N",
-        help="answers per round, at least one per client (default: 4)",
+        help="requests per round, at least one per client (default: 4)",
     )
     add(
         "--rounds",
         type=int,
         default=4,
         metavar="N",
-        help="rounds per cell, each of other prompts (default: 4)",
+        help="rounds per cell, each with other prompts (default: 4)",
     )
-    add("--launches", type=int, default=1, metavar="N", help="launches of each arm (default: 1)")
-    add("--plan", action="store_true", help="say what it takes, and launch nothing")
+    add("--launches", type=int, default=1, metavar="N", help="launches per arm (default: 1)")
+    add(
+        "--plan",
+        action="store_true",
+        help="print what would be launched and how long it takes; launch nothing",
+    )
     add(
         "--out",
         type=Path,
         default=Path("results/tune"),
         metavar="DIR",
-        help="cells that are there are not measured again",
+        help="folder of the table; cells that are in it are not measured again (default: results/tune)",
     )
-    add("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    shared.add_paths(parser, "--suite-config")
     parser.set_defaults(func=run)
 
 

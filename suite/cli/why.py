@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import builds, config
+from suite.cli import shared
 from suite.gate import known_good
 from suite.servers import LaunchFailed
 from suite.traces import why
@@ -23,34 +24,33 @@ MOST_STEPS = 500
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``why`` to the suite's commands."""
-    text = (
-        "which part of a decoding step got slower, and which kernels: both builds profiled by SGLang itself"
-    )
+    text = "profile two builds with SGLang's own profiler: which part of a decode step got slower, and which kernels"
     parser = subparsers.add_parser(
-        "why", help=text, description=f"{text}. Status 0: told; 9: a build did not come up"
+        "why", help=text, description=f"{text}. Exit status 0: compared; 9: a build did not start"
     )
-    parser.add_argument("--reference", metavar="BUILD", help="the build that there is")
-    parser.add_argument("--candidate", metavar="BUILD", help="the build that is slower")
+    parser.add_argument("--reference", metavar="BUILD", help="the faster build")
+    parser.add_argument("--candidate", metavar="BUILD", help="the slower build")
     parser.add_argument(
         "--traces",
         nargs=2,
         type=Path,
         metavar=("OLD", "NEW"),
-        help="in place of builds: two traces of /start_profile that are there already",
+        help="instead of builds: two traces that /start_profile wrote",
     )
-    parser.add_argument("--target", metavar="NAME", help="default: suite.toml's default_target")
-    parser.add_argument("--arm", default="mtp-on", help="default: mtp-on")
+    shared.add_target(parser)
+    parser.add_argument("--arm", default="mtp-on", metavar="ARM", help="arm to launch (default: mtp-on)")
     parser.add_argument(
         "--steps",
         type=_steps,
         default=why.STEPS,
         metavar="N",
-        help=f"profiled of each (default: {why.STEPS})",
+        help=f"decode steps to profile of each build (default: {why.STEPS})",
     )
-    parser.add_argument("--clients", type=int, default=1, metavar="N", help="at a time (default: 1)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: results/why-DATE-TARGET")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
-    parser.add_argument("--suite-config", type=Path, default=Path("suite.toml"), metavar="FILE")
+    parser.add_argument("--clients", type=int, default=1, metavar="N", help="concurrent clients (default: 1)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder to write to (default: results/why-DATE-TARGET)"
+    )
+    shared.add_paths(parser, "--results", "--suite-config")
     parser.set_defaults(func=run)
 
 

@@ -18,7 +18,9 @@ from tests.gate.sessions import QUESTION, recorded, session
 
 def run(folder: Path, *argv: str) -> int:
     parser = argparse.ArgumentParser()
-    cli_gate.add_parsers(parser.add_subparsers(required=True))
+    commands = parser.add_subparsers(required=True)
+    for add in (cli_gate.add_judge, cli_gate.add_baseline, cli_gate.add_history):
+        add(commands)
     plain = [
         "--target",
         "simulator",
