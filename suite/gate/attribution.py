@@ -95,10 +95,18 @@ def _same(outcome: Outcome) -> str:
 def _named(outcome: Outcome, arms: Sequence[str]) -> str:
     text = outcome.short or outcome.text.split("\n", 1)[0]
     if text.startswith(NO_START):
-        return f"{' and '.join(arms)} {'does' if len(arms) == 1 else 'do'} not start: {text.removeprefix(NO_START)}"
+        return f"{listed(arms)} {'does' if len(arms) == 1 else 'do'} not start: {text.removeprefix(NO_START)}"
     if "MTP" in text or any(arm in text for arm in arms):
         return text
-    return f"{' and '.join(arms)}: {text}"
+    return f"{listed(arms)}: {text}"
+
+
+def listed(arms: Sequence[str]) -> str:
+    """`mtp-off`, `mtp-off and mtp-on`; of more than three the first two and how many more."""
+    if len(arms) > 3:
+        return f"{', '.join(arms[:2])} and {len(arms) - 2} more arms"
+    *others, last = arms
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _own_figures(outcomes: Sequence[Outcome], left: dict[Key, Verdict]) -> list[Key]:

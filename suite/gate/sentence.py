@@ -63,8 +63,11 @@ def _cannot_tell(session: Session, judged: Judgement) -> str:
     parts = []
     for kind, said in UNSETTLED.items():
         causes = [c for c in judged.causes if c.kind == kind]
-        if count := sum(len(c.figures) for c in causes):
-            parts.append(f"{count} of {_figures(len(verdicts))} {said}; {_texts(causes)}")
+        count = sum(len(c.figures) for c in causes)
+        if count and parts:  # the first kind says why; the others are told below it
+            parts.append(f"{count} more {said}")
+        elif count:
+            parts.append(f"{count} of {_figures(len(verdicts))} {said}: {_texts(causes)}")
     unjudged = [v for v in verdicts if v.word == "unjudged"]
     if not parts and session.reference is not None and unjudged:
         return f"nothing was compared: {unjudged[0].reason}"

@@ -22,7 +22,7 @@ MORE_LAUNCHES = (3, 6, 9, 12)
 MORE_SESSIONS = 10
 LAUNCHES_DIFFER = 1.5
 """Times what rounds explain: below it launches bring no more than rounds do, which cost no server start."""
-INTERLEAVED = "an interleaved run of both builds would settle it"
+INTERLEAVED = "an interleaved run of both builds (--reference, --candidate) would settle it"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ def untrusted(series: Series) -> str | None:
         count = max((len(r) for r in launch.rounds.values()), default=0)
         if bad and len(bad) > (1 - VALID_SHARE) * count:
             first = launch.invalid[0]
-            return f"launch {number}: {len(bad)} of {count} rounds, first {first.name} ({first.evidence})"
+            played = max(count, *(i + 1 for i in bad))  # a ratio has none where no pair of rounds is left
+            return f"launch {number}: {len(bad)} of {played} rounds, first {first.name} ({first.evidence})"
     return None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.foreign import one_line
 from suite.gate import Judgement, Key, Session, Verdict, Word
 from suite.report import two_builds
-from suite.report.summary import by_severity, changed_by_arms
+from suite.report.summary import by_severity, changed_by_arms, of_cause
 from suite.report.terminal import change_of, why_passes
 from suite.terminal import markdown
 from suite.terminal.figures import number, percent
@@ -77,12 +77,7 @@ def _subject(session: Session) -> str:
 
 
 def _causes(judgement: Judgement) -> list[str]:
-    lines = []
-    for cause in judgement.causes:
-        follows = len(cause.figures) + len(cause.others)
-        lines.append(
-            f"- {escaped(cause.text)}" + (f": {follows} results follow from it" if follows > 1 else "")
-        )
+    lines = [f"- {escaped(of_cause(cause))}" for cause in judgement.causes]
     return ["\n".join(lines)] if lines else []
 
 

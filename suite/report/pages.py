@@ -15,7 +15,7 @@ from suite.gate.attribution import is_unmeasured
 from suite.report import words
 from suite.report.ci_summary import next_steps
 from suite.report.pictures import Picture
-from suite.report.summary import changed_by_arms
+from suite.report.summary import changed_by_arms, of_cause
 from suite.report.terminal import change_of
 from suite.report.told import ToldRun
 from suite.terminal.figures import number, times
@@ -48,7 +48,7 @@ def of_run(run: ToldRun, drawn: Sequence[Picture], known_good: str) -> str:
     return "".join(
         [
             *map(_figure, first),
-            _list("Behind it", (cause.text for cause in said.causes)),
+            _list("Causes", map(of_cause, said.causes)),
             _list("What to do", dict.fromkeys([*steps, *needs[:3]]), commands=True),
             _table(told),
             _fold(f"{times(len(passed), 'figure passes', 'figures pass')}", _table(passed)),

@@ -10,7 +10,7 @@ from suite.foreign import one_line
 from suite.gate import Judgement, Key, Outcome, Session, Verdict
 from suite.gate.attribution import is_unmeasured
 from suite.gate.floor import NoiseFloor
-from suite.gate.sentence import SHOWN_CAUSES, SHOWN_TEXT
+from suite.gate.sentence import SHOWN_CAUSES, SHOWN_TEXT, UNSETTLED
 from suite.gate.verdicts import SEVERITY, Cause
 from suite.report import terminal, two_builds
 from suite.session.run import Run
@@ -94,12 +94,16 @@ def _causes(causes: Sequence[Cause]) -> list[str]:
     """Every cause with what follows from it, where the sentence could not hold them all."""
     if len(causes) <= SHOWN_CAUSES and all(len(cause.text) <= SHOWN_TEXT for cause in causes):
         return []
-    return ["what is behind it:", *(f"  {_cause(cause)}" for cause in causes)]
+    return ["causes:", *(f"  {of_cause(cause)}" for cause in causes)]
 
 
-def _cause(cause: Cause) -> str:
+def of_cause(cause: Cause) -> str:
+    """A cause in one line, with what it is the cause of."""
     follows = len(cause.figures) + len(cause.others)
     said = one_line(cause.text, EVIDENCE_CHARS)
+    if cause.kind in UNSETTLED and follows:
+        what = cause.figures[0] if follows == 1 else times(follows, "figure", "figures")
+        return f"{UNSETTLED[cause.kind]}, {what}: {said}"
     return f"{said} ({times(follows, 'result', 'results')})" if follows > 1 else said
 
 

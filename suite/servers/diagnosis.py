@@ -67,6 +67,8 @@ _COMBINATION = (
     "Compare with the command line above; the line of SGLang's source that refused it is in the log."
 )
 _LOWER = "LOWER --mem-fraction-static: weights and pools left too little for this."
+_ERROR = re.compile(r"\berror\b", re.IGNORECASE)
+_LAST_CHARS = 200
 _HALF_COPIED = "Compare the directory with its source: shards are missing or were copied in part."
 
 # Texts of SGLang 0.5.9 to 0.5.23 (server_args.py, arg_groups/, model_loader/, model_executor/, engine.py),
@@ -324,8 +326,10 @@ def _by_status(signs: Signs, evidence: Evidence) -> LaunchFailed:
             "killed it (kill -9, a container's limit, a batch system)."
         )
     status = f"; {signs.status}" if signs.status else ""
+    last = next((_bare(line) for line in reversed(signs.lines) if _ERROR.search(line)), "")
+    said = f": {last[:_LAST_CHARS]}" if last and not signs.killed else ""
     return errors.ExitedEarly(
-        f"the server ended with {_status(signs)} while {signs.phase}{status}", advice, evidence
+        f"the server ended with {_status(signs)} while {signs.phase}{status}{said}", advice, evidence
     )
 
 

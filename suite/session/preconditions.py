@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,6 +61,10 @@ def attached(target: Target, url: str | None, api_key_env: str | None = None) ->
         url = known.url
     keys = {"api_key_env": known.api_key_env, "admin_api_key_env": known.admin_api_key_env} if known else {}
     if api_key_env is not None:
+        if not os.environ.get(api_key_env):
+            raise ConfigError(
+                f"--api-key-env {api_key_env}: that variable is not set here, or is empty; export the server's key in it"
+            )
         keys["api_key_env"] = api_key_env
     try:
         launch = AttachLaunch(kind="attach", url=url, **keys)

@@ -100,7 +100,7 @@ class RunProgress:
         if asked.isdecimal() and int(asked):
             return int(asked)
         try:
-            return os.get_terminal_size(self._out).columns
+            return os.get_terminal_size(self._out).columns or 80  # 0: a terminal that nobody gave a size
         except OSError:
             return 80
 

@@ -152,7 +152,7 @@ def test_a_common_shift_on_one_session_is_no_verdict_on_an_arm(tmp_path: Path) -
         for n in judgement.notes
     )
     assert re.search(
-        r"undecided; common shift, all arms slower by about [56]\.\d %: an interleaved", judgement.sentence
+        r"undecided: common shift, all arms slower by about [56]\.\d %: an interleaved", judgement.sentence
     )
 
 

@@ -179,7 +179,7 @@ def test_undecided_figures_say_what_would_settle_them() -> None:
     figures["time_to_first_token[1024]", OFF, "ttft_s"] = ("inconclusive", 0.03)
     said = made(figures)
     assert said.status == 8
-    assert said.sentence == "CANNOT TELL: 1 of 4 figures undecided; reason"
+    assert said.sentence == "CANNOT TELL: 1 of 4 figures undecided: reason"
 
 
 def test_figures_not_to_be_trusted_name_the_disturbance_once(store: BaselineStore) -> None:
@@ -197,7 +197,7 @@ def test_figures_not_to_be_trusted_name_the_disturbance_once(store: BaselineStor
     said = judged(store, msgspec.structs.replace(run, series=bad))
     assert said.status == 8
     assert said.sentence == (
-        "CANNOT TELL: 8 of 8 figures not to be trusted; clocks_throttled (GPU 3: 1965 -> 1580 MHz)"
+        "CANNOT TELL: 8 of 8 figures not to be trusted: clocks_throttled (GPU 3: 1965 -> 1580 MHz)"
     )
 
 
@@ -218,7 +218,7 @@ def test_one_disturbance_seen_in_several_figures_is_one_cause_with_the_first_of_
         "baseline unusable: damaged (line 3)",
     )
     assert said.sentence == (
-        "CANNOT TELL: 4 of 4 figures not to be trusted; "
+        "CANNOT TELL: 4 of 4 figures not to be trusted: "
         "buffering (first: 288 events came in 30 bursts (all late)); "
         "clocks_throttled (GPU 3: 1965 -> 1580 MHz); and 1 more"
     )
@@ -242,7 +242,7 @@ def test_what_was_asked_and_never_measured_is_named() -> None:
     asked = [Asked("decode_throughput[c8]", ON, ["output_tokens_per_s"], unmeasured="--minutes 10 were over")]
     said = made(speeds(ON, {1: 0.0}), asked=asked)
     assert said.status == 8
-    assert said.sentence == "CANNOT TELL: 1 of 2 figures not measured; --minutes 10 were over"
+    assert said.sentence == "CANNOT TELL: 1 of 2 figures not measured: --minutes 10 were over"
 
 
 def test_what_an_arm_was_skipped_for_was_not_asked() -> None:
@@ -461,7 +461,7 @@ def test_long_evidence_is_cut_in_the_sentence_and_whole_with_the_figure() -> Non
     run = msgspec.structs.replace(session(), series=[])
     said = conclude(run, Judgement({verdict.key: verdict}, {}, {}, [], [], None, []), Rules())
     assert len(said.sentence) < 240
-    assert said.sentence.startswith("CANNOT TELL: 1 of 1 figure not to be trusted; buffering (many words")
+    assert said.sentence.startswith("CANNOT TELL: 1 of 1 figure not to be trusted: buffering (many words")
     assert said.verdicts[verdict.key].reason == reason
 
 
@@ -471,4 +471,23 @@ def test_two_cures_are_told_as_one_clause() -> None:
     assert (
         told
         == "an interleaved run of both builds would settle some of them, 6 rounds in place of 3 the others"
+    )
+
+
+def test_a_second_kind_of_doubt_is_counted_and_told_below_the_sentence() -> None:
+    """Ten seconds: a disturbed machine is the thing to mend, whatever else it leaves undecided."""
+    figures = speeds(OFF, {1: 0.0, 8: 0.0})
+    figures["decode_throughput[c32]", OFF, "output_tokens_per_s"] = ("invalid", 0.0)
+    figures["time_to_first_token[1024]", OFF, "ttft_s"] = ("inconclusive", 0.03)
+    assert made(figures).sentence == "CANNOT TELL: 1 of 4 figures not to be trusted: reason; 1 more undecided"
+
+
+def test_many_arms_that_do_not_start_are_counted() -> None:
+    short = "does not start: the server ended with exit status 2 while starting"
+    outcomes = [
+        Outcome("q", "launch", f"arm-{n}", 1, "broken", short, "ExitedEarly", short) for n in range(5)
+    ]
+    said = made({}, outcomes=outcomes).sentence
+    assert said.startswith(
+        "NO-GO: arm-0, arm-1 and 3 more arms do not start: the server ended with exit status 2"
     )

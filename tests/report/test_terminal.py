@@ -220,7 +220,7 @@ def test_more_causes_than_the_sentence_holds_are_listed_below_it() -> None:
     ]
     made = msgspec.structs.replace(session("new"), series=[], outcomes=outcomes)
     lines = end_of(made, judge(made, Found({})))
-    listed = lines[lines.index("what is behind it:") + 1 :][:4]
+    listed = lines[lines.index("causes:") + 1 :][:4]
     assert listed == [f"  mtp-on: fault {n}" for n in range(4)]
 
 
