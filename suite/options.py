@@ -36,19 +36,25 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(name, **how)
         OPTIONS[name.lstrip("-").replace("-", "_")] = (name, how.get("default"))
 
-    add("--target", metavar="NAME", help="target of suite.toml to measure (default: its default_target)")
+    add(
+        "--target",
+        metavar="NAME",
+        help="target of suite.toml to measure (default: default_target of suite.toml)",
+    )
     add(
         "--suite-config",
         metavar="FILE",
         help="configuration file (default: suite.toml of the root directory)",
     )
     add("--server-url", metavar="URL", help="measure a server that is already running; nothing is launched")
-    add("--api-key-env", metavar="NAME", help="with --server-url: the variable that holds its key")
+    add(
+        "--api-key-env", metavar="NAME", help="with --server-url: environment variable that holds its API key"
+    )
     add("--budget", metavar="NAME", help="how much to measure: a table of [budgets] (default: the target's)")
     add("--launches", metavar="N", type=_whole, help="launches per arm, instead of the budget's")
     add("--rounds", metavar="N", type=_whole, help="rounds per launch, instead of the budget's")
-    add("--concurrency", metavar="N,N,...", help="clients at a time, instead of the budget's: 1,4,8")
-    add("--contexts", metavar="N,N,...", help="prompt tokens, instead of the budget's: 1024,10240")
+    add("--concurrency", metavar="N,N,...", help="concurrent clients, instead of the budget's: 1,4,8")
+    add("--contexts", metavar="N,N,...", help="prompt lengths in tokens, instead of the budget's: 1024,10240")
     add(
         "--flag",
         metavar="NAME[=VALUE]",
@@ -61,57 +67,66 @@ def add_options(parser: pytest.Parser) -> None:
         "--accept-regression",
         metavar="REASON",
         default="",
-        help="with --record-baseline: record figures that got worse as the new level, for this reason",
+        help="with --record-baseline: also record figures that regressed, for this reason",
     )
     add("--require-baseline", action="store_true", help="a missing baseline is an error, not a skip (for CI)")
     add(
         "--results",
         metavar="DIR",
         default="results",
-        help="where each run gets a directory (default: results)",
+        help="folder in which each run gets a folder (default: results)",
     )
-    add("--baselines", metavar="DIR", default="baselines", help="where baselines are (default: baselines)")
+    add("--baselines", metavar="DIR", default="baselines", help="folder of baselines (default: baselines)")
     add(
         "--resume",
         metavar="RUN",
-        help="go on with a run that was ended before its end: its path, or its id under --results",
+        help="continue a run that was stopped or killed: its path, or its id under --results",
     )
     add(
         "--minutes",
         metavar="N",
         type=float,
-        help="be done within so many minutes, servers down and verdict written: the plan is cut until it fits",
+        help="hard limit in minutes: the plan is cut to fit, and the verdict is written in time",
     )
     add(
         "--reference",
         metavar="BUILD",
-        help="compare two builds, launch by launch in turn: the one there is (sglang==0.5.20, an image, an interpreter, a "
-        "checkout, a name of [builds], known-good, own)",
+        help="compare two builds, launched in turn: the present one (sglang==0.5.20, an image, an interpreter, a checkout, "
+        "a name of [builds], known-good, or own: what the target launches)",
     )
-    add("--candidate", metavar="BUILD", help="with --reference: the build that may take its place")
+    add("--candidate", metavar="BUILD", help="with --reference: the build that is to replace it")
     add(
         "--duet",
         action="store_true",
-        help="with --reference: both builds are up at once and get the same requests in turn (they must fit together)",
+        help="with --reference: run both builds at once and send each request to both in turn (both must fit in memory)",
     )
     add(
         "--promote-on-pass",
         action="store_true",
-        help="with --reference: if all of it passes, record the candidate as the new baseline",
+        help="with --reference: record the candidate as the new baseline if everything passes",
     )
     add(
         "--why",
         action="store_true",
-        help="with --reference: where steps got slower, profile each build once more and tell which part and which kernels",
+        help="with --reference: if decode steps got slower, profile both builds and report which part and which kernels",
     )
-    add("--plan", action="store_true", help="print what would be launched and how long it takes; run nothing")
+    add(
+        "--plan",
+        action="store_true",
+        help="print what would be launched and how long it takes; launch nothing",
+    )
     add(
         "--format",
         metavar="NAME",
         choices=("github", "gitlab", "json"),
-        help="with --plan: its shards, as a matrix of CI jobs on standard output (github, gitlab, json)",
+        help="with --plan: print its shards as a matrix of CI jobs (github, gitlab or json)",
     )
-    add("--shards", metavar="N", type=_whole, help="with --format: so many (default: as many as save time)")
+    add(
+        "--shards",
+        metavar="N",
+        type=_whole,
+        help="with --format: number of shards (default: as many as save time)",
+    )
     add(
         "--shard",
         metavar="I/N",
@@ -120,7 +135,7 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--aa",
         action="store_true",
-        help="A/A test: print the noise floor and the budget's minimum detectable effects",
+        help="A/A test: print the noise floor and the minimum detectable effects of the budget",
     )
 
 

@@ -21,6 +21,7 @@ from suite.gate.baselines import BaselineStore
 from suite.hosts import Host, LocalHost, open_host
 from suite.probes import checkpoint, gpus, installation
 from suite.sglang.flags import parse_argv
+from suite.terminal.figures import times
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -102,8 +103,9 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 
 def _verdict(problems: int, warnings: int) -> str:
-    aside = f", with {warnings} warnings" if warnings else ""
-    return f"not fit to be measured: {problems} problems" if problems else f"fit to be measured{aside}"
+    aside = f", with {times(warnings, 'warning', 'warnings')}" if warnings else ""
+    told = times(problems, "problem", "problems")
+    return f"not fit to be measured: {told}" if problems else f"fit to be measured{aside}"
 
 
 def _baseline_last(lines: Iterable[Line], suite: Suite, target: Target, directory: Path) -> Iterable[Line]:

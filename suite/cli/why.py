@@ -66,10 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
         old, new = arguments.traces
         _print(why.explain_files(old, new, arguments.out))
         return 0
-    if not arguments.reference or not arguments.candidate or arguments.clients < 1:
+    if not arguments.reference or not arguments.candidate:
         raise config.ConfigError(
-            "name --reference and --candidate, or two files with --traces; --clients is at least 1"
+            "name both builds with --reference and --candidate, or two files with --traces"
         )
+    if arguments.clients < 1:
+        raise config.ConfigError(f"--clients {arguments.clients}: must be 1 or more")
     suite = config.load(arguments.suite_config)
     target = suite.target(arguments.target)
     target.arm(arguments.arm)

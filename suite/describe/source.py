@@ -71,8 +71,8 @@ def _read(text: str, host: Host, service: str | None, api_key_env: str | None, c
     found = container.running(host, text) or unit.running(host, text)
     if found is None:
         raise CannotDescribe(
-            f"--from {one_line(text, 80)}: no file here, and neither a container nor a unit of {host.name} is called "
-            "so; give a URL (http://127.0.0.1:30000), a compose file, a start script, or the command in quotes"
+            f"--from {one_line(text, 80)}: no such file here, and no such container or unit on {host.name}; "
+            "give a URL (http://127.0.0.1:30000), a compose file, a start script, or the command in quotes"
         )
     return found
 

@@ -95,7 +95,7 @@ def load(results: Path, target: str) -> KnownGood:
     if not path.exists():
         raise MissingFile(
             path,
-            f"no run of {target} has passed as a whole yet, every figure judged: pytest -m perf --target {target}",
+            f"no run of {target} has passed yet with every figure judged; make one: pytest -m perf --target {target}",
         )
     return read(path, FORMAT, VERSION, _Stored).known_good
 

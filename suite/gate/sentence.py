@@ -60,7 +60,7 @@ def _cannot_tell(session: Session, judged: Judgement) -> str:
         if unjudged:
             return f"nothing was judged: {unjudged[0].reason}; {unjudged[0].needs}"
         return _nothing(session)
-    parts = []
+    parts: list[str] = []
     for kind, said in UNSETTLED.items():
         causes = [c for c in judged.causes if c.kind == kind]
         count = sum(len(c.figures) for c in causes)
@@ -111,7 +111,7 @@ def _good(session: Session, judged: Judgement) -> str:
             f"{_figures(len(unjudged))} not judged, {reason}" + (f" ({needs})" if not passed else "")
         )
     if kept and not passed and not better:
-        parts.append(f"{kept} check{'s' if kept > 1 else ''} hold{'' if kept > 1 else 's'}")
+        parts.append(f"{kept} check{'s' if kept > 1 else ''} passed")
     compared = any(v.word not in ("unjudged", "invalid") for v in verdicts)
     return f"{'GO' if compared or not unjudged else 'NOT JUDGED'}: {', '.join(parts)}"
 

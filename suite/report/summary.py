@@ -87,7 +87,10 @@ def _counted(judgement: Judgement, outcomes: Sequence[Outcome]) -> str:
     """How many verdicts of each word, promises that broke outside of any figure among them."""
     counted: Counter[str] = Counter(verdict.word for verdict in judgement.verdicts.values())
     counted["broken promise"] += len({(o.item, o.arm) for o in outcomes if o.word == "broken"})
-    return ", ".join(f"{counted[word]} {word}" for word in SEVERITY if counted[word]) or "nothing judged"
+    if said := ", ".join(f"{counted[word]} {word}" for word in SEVERITY if counted[word]):
+        return said
+    checks = len({(o.item, o.arm) for o in outcomes if o.word == "kept"})
+    return f"no figures to judge, {times(checks, 'check', 'checks')} passed" if checks else "nothing judged"
 
 
 def _causes(causes: Sequence[Cause]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The last good build: kept only of a run that passed as a whole, with a way back that fits how it is installed."""
+"""The last good build: kept only of a run that passed, with a way back that fits how it is installed."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _run(
 @pytest.mark.parametrize(
     ("bodies", "status", "opening"),
     [
-        (["pass"], 0, "GO: 2 checks hold"),
+        (["pass"], 0, "GO: 2 checks passed"),
         (["raise BrokenPromise('MTP is off')"], 1, "NO-GO: MTP is off"),
         (["assert 1 == 2, 'a plain assertion'"], 1, "NO-GO: mtp-on: a plain assertion"),
         (["pytest.fail('said so')"], 1, "NO-GO: mtp-on: said so"),
@@ -136,7 +136,7 @@ def test_last_failed_plays_only_what_failed(pytester: pytest.Pytester) -> None:
     assert _run(pytester, "raise BrokenPromise('MTP is off')")[0] == 1
     status, said, _ = _run(pytester, "pass", options=("--lf",))
     assert status == 0
-    assert "1 check holds" in str(said["sentence"])
+    assert "1 check passed" in str(said["sentence"])
 
 
 def test_offline_the_same_words_and_status(pytester: pytest.Pytester) -> None:

@@ -168,7 +168,7 @@ def test_shards_are_measured_one_by_one_and_merged(tmp_path, capfd):
     code = main(["merge", *folders, f"--results={results}", f"--suite-config={tmp_path / 'suite.toml'}"])
     out = capfd.readouterr().out
     assert code == 0, out
-    assert "GO: 2 checks hold" in out
+    assert "GO: 2 checks passed" in out
 
 
 @pytest.mark.parametrize(

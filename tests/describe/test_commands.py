@@ -246,7 +246,7 @@ def test_a_configuration_file_becomes_flags(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ("", "names nothing"),
-        ("nobody", "neither a container nor a unit"),
+        ("nobody", "no such container or unit on"),
         ("vllm serve /m", "does not run SGLang in plain sight"),
         ("python3 -m sglang.launch_server --tp 8", "without --model-path"),
         ("sglang serve $(cat model)", "only a running shell knows"),
