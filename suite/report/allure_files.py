@@ -44,7 +44,7 @@ PLACES = {
 """Where a kind of question stands in the report, and how grave it is when its promise breaks; tables judge nothing."""
 
 OTHERS = (99, "normal")
-QUESTION, ARM, LAUNCH, RUN = "question", "arm", "launch", "run"
+QUESTION, ARM, LAUNCH, BUILD, RUN = "question", "arm", "launch", "build", "run"
 """Names of the labels by which an item's page is found again at the end of the run, or later."""
 VERDICT = "verdict"
 """In place of a launch's number: the item judges them all."""
@@ -56,26 +56,29 @@ def label(item: pytest.Item, run_id: str) -> None:
     place, severity = PLACES.get(kind, OTHERS)
     told = _first_sentence(getattr(getattr(item, "module", None), "__doc__", None)) or kind or item.name
     suite = f"{place:02d} {told}"
-    question, arm, launch = _asked(item)
+    question, arm, launch, build = _asked(item)
     allure.dynamic.parent_suite(suite)  # type: ignore[no-untyped-call]
     allure.dynamic.suite(words.asked(question).title)  # type: ignore[no-untyped-call]
     allure.dynamic.feature(suite)  # type: ignore[no-untyped-call]
     allure.dynamic.severity(severity)  # type: ignore[no-untyped-call]
-    for name, value in ((QUESTION, question), (ARM, arm), (LAUNCH, launch), (RUN, run_id)):
+    told_of = {QUESTION: question, ARM: arm, LAUNCH: launch, **({BUILD: build} if build else {}), RUN: run_id}
+    for name, value in told_of.items():
         allure.dynamic.label(name, value)  # type: ignore[no-untyped-call]
 
 
-def title(question: str, arm: str, launch: str) -> str:
-    """`decode throughput, 4 clients, mtp-on, launch 2`."""
-    return f"{words.asked(question)}, {arm}, {launch if launch == VERDICT else f'launch {launch}'}"
+def title(question: str, arm: str, launch: str, build: str = "") -> str:
+    """`decode throughput, 4 clients, mtp-on, launch 2`; of two builds `mtp-on of the candidate, launch 2`."""
+    who = f"{arm} of the {build}" if build else arm
+    return f"{words.asked(question)}, {who}, {launch if launch == VERDICT else f'launch {launch}'}"
 
 
-def _asked(item: pytest.Item) -> tuple[str, str, str]:
+def _asked(item: pytest.Item) -> tuple[str, str, str, str]:
+    """Question, arm, number of the launch, and which of two builds; empty where there is one."""
     series: SeriesId | None = item.stash.get(verdict_of, None)
     if series is not None:
-        return series.question, series.arm, VERDICT
+        return series.question, series.arm, VERDICT, ""
     launch = item.stash[launch_id_of]
-    return item.stash[question_of], launch.arm, str(launch.number)
+    return item.stash[question_of], launch.arm, str(launch.number), launch.build
 
 
 def _first_sentence(text: str | None) -> str:

@@ -35,6 +35,9 @@ _ANALYTICS = re.compile(
     r'<script[^>]*src="https://www\.googletagmanager\.com/[^"]*"[^>]*>\s*</script>\s*<script>.*?</script>',
     re.DOTALL,
 )
+_DATA_TO_COME = "<script>window.allureReportDataReady=false;window.allureReportData={}</script>"
+"""Before Allure's own script. That looks once whether its data is in the page, which stands further down: where the browser
+pauses between the two, on a busy machine, it would look for files that are not there, and the page would stay empty."""
 _FROM_ELSEWHERE = re.compile(
     r"""<(?:script|link|img|iframe)\b[^>]{0,500}?(?:src|href)=["']?(?:https?:)?//[^"'\s>]+"""
 )
@@ -126,7 +129,7 @@ def build(results: Path, run: ToldRun, output: Path, allure: str) -> Made:
 
 
 def offline(page: str) -> str:
-    """The page without Allure's call to an analytics service.
+    """The page without Allure's call to an analytics service, and so that it waits for its own data.
 
     Raises:
         ReportError: something in it would still be fetched from elsewhere.
@@ -138,7 +141,7 @@ def offline(page: str) -> str:
             f"the page that Allure made would fetch something from elsewhere ({left[0][-120:]}): it is not kept. "
             f"This was tried with Allure {ALLURE}"
         )
-    return page
+    return page.replace("<script", f"{_DATA_TO_COME}<script", 1)
 
 
 def _settings(name: str) -> dict[str, Any]:

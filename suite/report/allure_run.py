@@ -21,9 +21,10 @@ from suite.foreign import NotJSON, json_of, one_line, read_file
 from suite.gate import Key, Verdict
 from suite.metrics import METRICS
 from suite.report import categories, pages, pictures
-from suite.report.allure_files import ARM, LAUNCH, QUESTION, RUN, VERDICT, title
+from suite.report.allure_files import ARM, BUILD, LAUNCH, QUESTION, RUN, VERDICT, title
 from suite.report.ci_system import executor
 from suite.report.told import ToldRun
+from suite.session.plan import REFERENCE
 
 TOP = "00"
 """Before the run's sentence, which is the name of the suite on top: a list that is folded shows it."""
@@ -102,12 +103,13 @@ def label_of(result: Result, name: str) -> str:
 
 def _complete(result: Result, run: ToldRun, can_draw: bool) -> None:
     """What the judgement adds to an item's page, and what does not change from run to run."""
-    question, arm, launch = (label_of(result, name) for name in (QUESTION, ARM, LAUNCH))
-    result["historyId"] = _id("history", run.session.target, question, arm, launch)
-    result["testCaseId"] = _id("case", question, arm, launch)
+    question, arm, launch, build = (label_of(result, name) for name in (QUESTION, ARM, LAUNCH, BUILD))
+    asked = (question, arm, launch, *([build] if build else []))
+    result["historyId"] = _id("history", run.session.target, *asked)
+    result["testCaseId"] = _id("case", *asked)
     for parameter in result.get("parameters") or []:
         parameter["value"] = str(parameter.get("value", "")).strip("'")
-    result["name"] = title(question, arm, launch)
+    result["name"] = title(question, arm, launch, build)
     if launch == VERDICT:
         key = Key(question, arm, "")
         drawn = pictures.of_series(run, key) if can_draw else []
@@ -116,14 +118,16 @@ def _complete(result: Result, run: ToldRun, can_draw: bool) -> None:
         result["parameters"] = [{"name": "arm", "value": arm}, {"name": "question", "value": question}]
     labels = {(label["name"], label["value"]): label for label in result.get("labels") or []}
     result["labels"] = list(labels.values())
-    _say_what_kind(result, _category(run, question, arm, launch))
+    _say_what_kind(result, _category(run, question, arm, launch, build))
 
 
-def _category(run: ToldRun, question: str, arm: str, launch: str) -> str:
+def _category(run: ToldRun, question: str, arm: str, launch: str, build: str) -> str:
     if launch == VERDICT:
         verdicts = run.of(question, arm)
         return categories.of_word(verdicts[0].word) if verdicts else ""
-    of_item = [o for o in run.session.outcomes if (o.item, o.arm, str(o.launch)) == (question, arm, launch)]
+    session = run.session
+    outcomes = session.reference.outcomes if session.reference and build == REFERENCE else session.outcomes
+    of_item = [o for o in outcomes if (o.item, o.arm, str(o.launch)) == (question, arm, launch)]
     return next(filter(None, map(categories.of_outcome, of_item)), "")
 
 

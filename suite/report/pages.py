@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from suite.foreign import printable
 from suite.gate import Key, Verdict
 from suite.gate.attribution import is_unmeasured
-from suite.report import words
+from suite.report import two_builds, words
 from suite.report.ci_summary import next_steps
 from suite.report.pictures import Picture
 from suite.report.summary import changed_by_arms, of_cause
@@ -50,11 +50,12 @@ def of_run(run: ToldRun, drawn: Sequence[Picture], known_good: str) -> str:
             *map(_figure, first),
             _list("Causes", map(of_cause, said.causes)),
             _list("What to do", dict.fromkeys([*steps, *needs[:3]]), commands=True),
-            _table(told),
-            _fold(f"{times(len(passed), 'figure passes', 'figures pass')}", _table(passed)),
+            _table(told, run),
+            _held(run),
+            _fold(f"{times(len(passed), 'figure passes', 'figures pass')}", _table(passed, run)),
             _fold(
                 f"{times(len(unjudged), 'figure', 'figures')} without a verdict: {_why(unjudged)}",
-                _table(unjudged),
+                _table(unjudged, run),
             ),
             _list(f"Changed since the {run.session.against}", _changes(run)),
             *map(_figure, others),
@@ -74,7 +75,7 @@ def of_series(run: ToldRun, key: Key, drawn: Sequence[Picture]) -> str:
         [
             *(f"<p>{_badge(v)} {escaped(v.headline)}<br>{escaped(v.reason)}</p>" for v in verdicts),
             _list("What to do", _steps(run, verdicts), commands=True),
-            _table(verdicts, places=False),
+            _table(verdicts, run, places=False),
             *map(_figure, drawn),
             _list(f"Changed since the {run.session.against}", [change] if change else []),
             f"<p>To ask this alone again: <code>{escaped(again)}</code></p>",
@@ -132,28 +133,41 @@ def _badge(verdict: Verdict) -> str:
     return f"<span style='{style}'>{escaped(verdict.word)}</span>"
 
 
-def _table(verdicts: Sequence[Verdict], places: bool = True) -> str:
+def _held(run: ToldRun) -> str:
+    """Of two builds: what held on both, beside each other."""
+    rows = two_builds.held(run.session)
+    return f"<h3>What held on both builds</h3>{_cells(two_builds.HEADS, rows)}" if rows else ""
+
+
+def _table(verdicts: Sequence[Verdict], run: ToldRun, places: bool = True) -> str:
     """A row for each verdict; ``places``: with the question and the arm."""
     if not verdicts:
         return ""
-    heads = ("", "figure", "value", "baseline", "change (95 % CI)", "margin")
-    rows = ["".join(f"<th align='left' style='{CELL}'>{head}</th>" for head in heads)]
+    heads = ("", "figure", "value", run.session.against, "change (95 % CI)", "margin")
+    rows = []
     for verdict in verdicts[:SHOWN]:
         estimate = verdict.estimate
         where = f"{words.asked(verdict.question)}, {verdict.arm}" if places else ""
-        cells = (
-            "not measured" if is_unmeasured(verdict) else _badge(verdict),
-            f"{escaped(where)}<br>{escaped(estimate.label)}" if where else escaped(estimate.label),
-            number(estimate.value, estimate.unit),
-            number(estimate.baseline_value, estimate.unit),
-            change_of(estimate),
-            f"{100 * verdict.margin:g} %",
-        )
-        rows.append("".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells))
+        word = "not measured" if is_unmeasured(verdict) else _badge(verdict)
+        name = f"{escaped(where)}<br>{escaped(estimate.label)}" if where else escaped(estimate.label)
+        values = (number(v, estimate.unit) for v in (estimate.value, estimate.baseline_value))
+        rows.append((word, name, *values, change_of(estimate), f"{100 * verdict.margin:g} %"))
     left = len(verdicts) - SHOWN
     more = f"<p>and {left} more</p>" if left > 0 else ""
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<div style='overflow-x:auto'><table style='border-collapse:collapse'>{body}</table></div>{more}"
+    return f"{_rows(heads, rows)}{more}"
+
+
+def _cells(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of foreign text."""
+    return _rows(heads, [tuple(map(escaped, row)) for row in rows])
+
+
+def _rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells in HTML; one that is too wide for the page scrolls by itself."""
+    head = "".join(f"<th align='left' style='{CELL}'>{name}</th>" for name in heads)
+    body = ("".join(f"<td style='{CELL}'>{cell}</td>" for cell in row) for row in rows)
+    lines = "".join(f"<tr>{line}</tr>" for line in (head, *body))
+    return f"<div style='overflow-x:auto'><table style='border-collapse:collapse'>{lines}</table></div>"
 
 
 def _fold(summary: str, inner: str) -> str:

@@ -11,6 +11,16 @@ from suite.report.browser import Browser, BrowserFailed
 WIDE, NARROW = (1280, 960), (400, 860)
 LEAVES = "[...document.querySelectorAll('[data-testid=tree-leaf]')]"
 SECTIONS = "[...document.querySelectorAll('[data-testid=tree-section-title]')]"
+FOLDED = (
+    f"{SECTIONS}.filter(title => !title.closest('[data-testid=tree-section]').parentElement"
+    ".querySelector('[data-testid=tree-leaf]'))"
+)
+FRAME = "document.querySelector('[data-testid=test-result-description-frame]').contentDocument"
+DESCRIBED = (
+    f"{FRAME}.readyState == 'complete' && {FRAME}.body.textContent.length"
+    f" && [...{FRAME}.images].every(image => image.complete)"
+)
+"""Of an entry's page: what was written of it is there, with its pictures."""
 
 
 def take(page: Path, folder: Path) -> Iterator[Path]:
@@ -40,10 +50,9 @@ def take(page: Path, folder: Path) -> Iterator[Path]:
 
 
 def first_page(seen: Browser, page: Path) -> None:
-    """As it opens: the sentence as its title, build and machine, and the kinds of questions."""
+    """As it opens: build and machine, and the list of questions with the sentence on top."""
     seen.open(page)
     seen.wait(f"{SECTIONS}.length")
-    seen.ask("window.scrollTo(0, 0)")  # the page shows the list's first entry, and may hide its own head
 
 
 def verdict_page(seen: Browser, page: Path) -> None:
@@ -64,12 +73,6 @@ def _click(seen: Browser, words: str) -> None:
     """Open the first entry that has the first of these words; sections in which all is well are folded at first."""
     found = f"{words}.map(word => {LEAVES}.find(leaf => leaf.textContent.includes(word))).find(leaf => leaf)"
     if not seen.ask(f"!!{found}"):
-        seen.ask(f"{SECTIONS}.forEach(section => section.click())")
-    seen.wait(f"(leaf => leaf && (leaf.click(), true))({found})")
-    _described(seen)
-
-
-def _described(seen: Browser) -> None:
-    """Wait until the page's own frame shows its pictures."""
-    inside = "document.querySelector('[data-testid=test-result-description-frame]').contentDocument"
-    seen.wait(f"{inside}.body.textContent.length && [...{inside}.images].every(image => image.complete)")
+        seen.ask(f"{FOLDED}.forEach(section => section.click())")
+    seen.click(found)
+    seen.wait(DESCRIBED)

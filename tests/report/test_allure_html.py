@@ -58,6 +58,12 @@ def test_the_analytics_script_is_cut_out_and_nothing_else() -> None:
     assert "http://www.w3.org" in page
 
 
+def test_a_page_knows_that_its_data_is_to_come_before_the_first_script_runs() -> None:
+    """Allure's script looks once whether data is in the page, and asks a server for it where none is to come."""
+    page = offline(PAGE)
+    assert page.index("window.allureReportData=") < page.index("data:text/javascript")
+
+
 @pytest.mark.parametrize(
     "tag", ['<script src="https://cdn.example/x.js">', "<link rel=stylesheet href=//cdn.example/x.css>"]
 )

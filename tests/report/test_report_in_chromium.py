@@ -10,13 +10,12 @@ import pytest
 from suite.report import allure_html, allure_run, browser, told
 from suite.report.allure_html import ReportError
 from suite.report.browser import Browser
-from suite.report.screenshots import SECTIONS, figure_page, first_page, verdict_page
+from suite.report.screenshots import FRAME, SECTIONS, figure_page, first_page, verdict_page
 from tests.report import made
 
 pytest.importorskip("matplotlib")
 
 TEXT = "[...document.querySelectorAll('[data-testid={}]')].map(e => e.textContent)"
-FRAME = "document.querySelector('[data-testid=test-result-description-frame]').contentDocument"
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +63,13 @@ def test_from_the_sentence_to_the_evidence(seen: Browser, report: Path) -> None:
     for expected in ("What to do", "change (95 % CI)", "To ask this alone again: pytest -m perf"):
         assert expected in page
     assert len(seen.ask(f"[...{FRAME}.images].map(i => i.naturalWidth)")) == 2
-    seen.ask("document.querySelector('[data-testid=test-result-attachment-header] button').click()")
+    seen.click("document.querySelector('[data-testid=test-result-attachment-header] button')")
     seen.wait("document.body.textContent.includes('decode batch, #running-req: 1')")
 
 
 def test_the_run_before_is_in_the_history_of_a_figure(seen: Browser, report: Path) -> None:
     figure_page(seen, report)
-    seen.ask("document.querySelector('[data-testid=test-result-tab-history]').click()")
+    seen.click("document.querySelector('[data-testid=test-result-tab-history]')")
     assert len(seen.wait(TEXT.format("test-result-history-item"))) == 1
 
 
@@ -80,10 +79,13 @@ def test_failures_are_sorted_into_categories_in_words(seen: Browser, report: Pat
 
 
 def test_nothing_that_a_server_says_runs_and_nothing_is_fetched(seen: Browser, report: Path) -> None:
+    seen.requested.clear()
+    seen.errors.clear()
     for go in (first_page, verdict_page, figure_page):
         go(seen, report)
         assert seen.ask("typeof window.hostile") == "undefined"
     assert {address.partition("#")[0] for address in seen.requested} == {report.resolve().as_uri()}
+    assert seen.errors == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -20,12 +20,13 @@ def of_run(run: ToldRun) -> list[Picture]:
     Raises:
         ImportError: matplotlib is not installed.
     """
+    against = run.session.against
     drawn = [
-        forest(run.verdicts),
+        forest(run.verdicts, against),
         by_clients(run.session),
         users_and_cards(run.session),
-        acceptance(run.verdicts, run.tables),
-        by_context(run.verdicts),
+        acceptance(run.verdicts, run.tables, against),
+        by_context(run.verdicts, against),
     ]
     return [picture for picture in drawn if picture is not None]
 
@@ -38,5 +39,10 @@ def of_series(run: ToldRun, key: Key) -> list[Picture]:
     """
     verdicts = run.of(key.question, key.arm)
     series = run.session.find(key.question, key.arm)
-    drawn = [forest(verdicts, "Change against the baseline"), samples(series, verdicts) if series else None]
+    against, reference = run.session.against, run.session.reference
+    before = reference.find(key.question, key.arm) if reference is not None else None
+    drawn = [
+        forest(verdicts, against, "Change"),
+        samples(series, verdicts, against, before) if series else None,
+    ]
     return [picture for picture in drawn if picture is not None]

@@ -18,9 +18,11 @@ Lines = Mapping[str, Sequence[float]]
 
 
 def acceptance(
-    verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    verdicts: Sequence[Verdict],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    against: str = "baseline",
 ) -> Picture | None:
-    """Acceptance by position in the draft, and acceptance length beside its baseline; None where neither was measured."""
+    """Acceptance by position in the draft, and acceptance length beside that of ``against``; None where neither was measured."""
     lengths = [v for v in verdicts if v.metric == "acceptance_length" and v.value is not None]
     positions = by_position(tables)
     heights = ([2.7] if positions else []) + ([0.55 + 0.42 * len(lengths)] if lengths else [])
@@ -33,7 +35,7 @@ def acceptance(
         if positions:
             _positions(grid[0, 0], positions)
         if lengths:
-            _lengths(grid[-1, 0], sorted(lengths, key=lambda v: v.key))
+            _lengths(grid[-1, 0], sorted(lengths, key=lambda v: v.key), against)
         said = "; ".join(f"{words.asked(v.question)}: {v.value:.3g} tokens a step" for v in lengths)
         return finished(
             figure, "acceptance", "What of the drafts is accepted", said or "acceptance by position"
@@ -78,7 +80,7 @@ def _positions(axes: Axes, positions: Lines) -> None:
     axes.legend(loc="best", ncols=2)
 
 
-def _lengths(axes: Axes, lengths: Sequence[Verdict]) -> None:
+def _lengths(axes: Axes, lengths: Sequence[Verdict], against: str) -> None:
     for place, verdict in enumerate(lengths):
         name, mark = WORDS[verdict.word]
         level = verdict.baseline_value
@@ -89,7 +91,7 @@ def _lengths(axes: Axes, lengths: Sequence[Verdict]) -> None:
                 "|",
                 color=colour("off"),
                 markersize=16,
-                label=None if place else "baseline",
+                label=None if place else against,
             )
         value = verdict.value or 0.0
         axes.plot([value], [-place], mark, color=colour(name), label=None if place else "this run")

@@ -1,4 +1,4 @@
-"""Time to the first token by the length of the prompt, with MTP and without, beside the baseline."""
+"""Time to the first token by the length of the prompt, with MTP and without, beside what it is compared with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suite.report.pictures.style import LINES, Picture, canvas, colour, finished
 from suite.terminal.figures import number
 
 
-def by_context(verdicts: Sequence[Verdict]) -> Picture | None:
+def by_context(verdicts: Sequence[Verdict], against: str = "baseline") -> Picture | None:
     """TTFT of each arm; None where fewer than two lengths were asked."""
     points: dict[str, list[tuple[int, float, float | None]]] = {}
     for verdict in verdicts:
@@ -37,7 +37,7 @@ def by_context(verdicts: Sequence[Verdict]) -> Picture | None:
                 markerfacecolor="none",
                 markersize=11,
                 color=colour(name),
-                label=f"{arm}, baseline" if before else None,
+                label=f"{arm}, {against}" if before else None,
             )
         ticks_of(axes, lengths, [f"{length:,}" for length in lengths])
         axes.set_ylim(bottom=0)

@@ -20,8 +20,10 @@ ROW_IN, FURTHEST = 0.37, 0.5
 """Height of a row, and the largest change that the scale reaches: what is beyond has an arrow."""
 
 
-def forest(verdicts: Sequence[Verdict], title: str = "All changes against the baseline") -> Picture | None:
-    """Draw verdicts, in their order; None where none was compared with anything.
+def forest(
+    verdicts: Sequence[Verdict], against: str = "baseline", title: str = "All changes"
+) -> Picture | None:
+    """Draw verdicts, in their order; None where none was compared with anything. against: what with, in a word.
 
     A loss is to the left whatever the metric: of a latency that rose it stands there too, and its own change is told
     beside it. The band behind each row is its margin.
@@ -43,8 +45,8 @@ def forest(verdicts: Sequence[Verdict], title: str = "All changes against the ba
         left = f"; {len(compared) - SHOWN} smaller ones are in the table" if len(compared) > SHOWN else ""
         axes.set_xlabel(f"← worse      change, 95 % interval; band: margin{left}      better →")
         counted = times(len(compared), "change", "changes")
-        said = f"{counted} against the baseline; " + "; ".join(_in_words(v) for v in rows[:5])
-        return finished(figure, "forest", title, said)
+        said = f"{counted} against the {against}; " + "; ".join(_in_words(v) for v in rows[:5])
+        return finished(figure, "forest", f"{title} against the {against}", said)
 
 
 def _reach(rows: Sequence[Verdict]) -> float:
