@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.cli import shared
-from suite.cli.gate import print_judgement, rules_of
+from suite.cli.gate import rules_of
 from suite.cluster import merge, whole
-from suite.gate import BaselineStore
+from suite.report import summary
+from suite.session.run_store import RunStore
+from suite.terminal.looks import Looks
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -28,6 +30,9 @@ def add_parser(subparsers: Subparsers) -> None:
         type=Path,
         metavar="DIR",
         help="write Allure results of the whole run here; the shards must have been run with --alluredir RESULTS/allure",
+    )
+    parser.add_argument(
+        "--junitxml", type=Path, metavar="FILE", help="write all items as JUnit, as pytest does"
     )
     parser.set_defaults(func=run)
 
@@ -53,12 +58,13 @@ def merged(shards: list[merge.ShardRun], arguments: argparse.Namespace) -> int:
     for number in joined.missing:
         print(f"shard {number}/{shards[0].shard.of}: missing; nothing of it is judged")
     target = shards[0].begun.target
-    store = BaselineStore(arguments.baselines, target)
-    found = whole.judged(joined, results, store, rules_of(arguments.suite_config, target))
-    whole.write(found, joined, shards, store, arguments.alluredir)
-    for line in found.memory.tables.lines():
+    rules = rules_of(arguments.suite_config, target)
+    store = RunStore(target, rules, results, arguments.baselines)
+    found = whole.judged(joined, shards, results, store)
+    whole.write(found, joined, shards, store, arguments.alluredir, arguments.junitxml)
+    for line in [*found.memory.tables.lines(), *summary.of_run(found.ended, store.notes, Looks())]:
         print(line)
-    print_judgement(found.judgement)
-    for note in [*found.notes, *found.problems]:
-        print(note)
-    return found.judgement.status
+    for problem in store.problems:
+        print(problem)
+    print(f"\n{found.ended.judgement.sentence}")
+    return store.status(found.ended.judgement)

@@ -42,7 +42,11 @@ OURS = (
     "--resume",
     "--minutes",
     "--target",
+    "--baselines",
+    "--suite-config",
     "--alluredir",
+    "--junitxml",
+    "--junit-xml",
 )
 """Options of pytest that this command sets itself."""
 PLAN_LIMIT_S = 600
@@ -86,6 +90,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--alluredir", type=Path, metavar="DIR", help="write Allure results of the whole run here"
     )
+    parser.add_argument("--junitxml", type=Path, metavar="FILE", help="all items of all shards as JUnit")
     parser.add_argument("options", nargs="*", metavar="-- OPTION", help="options of pytest -m perf, after --")
     parser.set_defaults(func=run)
 

@@ -51,6 +51,7 @@ def part_of(
         [_planned(item) for item in arranged.scenarios],
         asked_of(arranged.verdicts),
         ratios_of(arranged.verdicts),
+        [item.nodeid for item in arranged.verdicts],
     )
     own = {item.nodeid for item in of_arms(kept, arms[wanted.number - 1])}
     first = wanted.number == 1
@@ -71,10 +72,15 @@ def _cut(arranged: Arranged, target: Target, sizes: Sizes, shards: int | None = 
     return cut(groups, seconds, shards or worthwhile(seconds))
 
 
-def with_build(shard: Shard, build: BuildUnderTest) -> Shard:
-    """The shard with what is installed where it is measured; asks the target's host."""
+def with_build(shard: Shard, build: BuildUnderTest, whole: bool) -> Shard:
+    """The shard with what is installed where it is measured; asks the target's host.
+
+    whole: whether its plan puts every question of its budget.
+    """
     facts = plain_facts(build.subject({}))
-    return msgspec.structs.replace(shard, build=facts, lock=sorted(build.lock), place=dict(build.place))
+    return msgspec.structs.replace(
+        shard, whole=whole, build=facts, lock=sorted(build.lock), place=dict(build.place)
+    )
 
 
 def priced(

@@ -1,54 +1,66 @@
-"""The files of a merged run: journal, verdicts, tables, summary, Allure, and its one line in the history."""
+"""A merged run judged and left: its journal is written here, and all else as any run leaves it (suite/report/leaving.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from suite.cluster import allure
 from suite.cluster.merge import ShardRun, Whole
-from suite.gate import BaselineStore, GateError, Judgement, Rules, Session, judge, known_good, save_run
+from suite.gate import known_good
 from suite.gate.files import write_together
-from suite.gate.history import History
-from suite.gate.recordable import recordable, refused
-from suite.questions import crossover
 from suite.questions.memory import Memory
-from suite.report import ci_summary
-from suite.report.told import read as told_of
+from suite.report import junit
+from suite.report.leaving import leave
 from suite.session import journal
-from suite.session.entries import Begun, Item
+from suite.session.entries import Item
 from suite.session.fold import JournalIndex, told
-from suite.session.times import learn
-from suite.session.times import path_of as times_of
+from suite.session.run_store import EndedRun, RunStore
+from suite.session.told_again import ToldItem, items_of, verdicts_of
+from suite.session.verdict_items import Judge
+
+APART = "not all shards are there and finished: nothing was added to history or baselines"
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merged run, judged. notes: what happened to its files; problems: what could not be written or recorded."""
+    """A merged run, judged. items: how each ended, those that judge last."""
 
-    folder: Path
-    session: Session
-    judgement: Judgement
+    ended: EndedRun
     memory: Memory
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    items: list[ToldItem]
 
 
-def judged(whole: Whole, results: Path, store: BaselineStore, rules: Rules) -> Merged:
-    """Judge all shards as one family, and restore what their scenarios left in tables."""
+def judged(whole: Whole, shards: Sequence[ShardRun], results: Path, store: RunStore) -> Merged:
+    """Judge all shards as one family, and restore what their scenarios left in tables.
+
+    History, times, baselines and the known good build get something only once every shard is there and finished: a part
+    of a run is no point in a history.
+    """
     found = told(whole.entries)
-    session = found.session()
-    judgement = judge(session, store.sessions_for(session), rules)
-    memory = _memory(found)
-    crossover.tell(session, memory.tables)
-    return Merged(results / whole.run_id, session, judgement, memory)
+    judge = Judge(found.session, store.judge)
+    session, judgement, one = judge.judged, judge.judgement(), shards[0]
+    build = {name: str(value) for name, value in one.shard.build.items()}
+    ended = EndedRun(
+        results / whole.run_id,
+        session,
+        judgement,
+        whole.entries,
+        len(found.launches),
+        built=lambda: known_good.of_run(session, judgement, build, one.shard.lock, one.shard.place),
+        whole=one.shard.whole,
+        promote=bool(one.begun.options.get("promote_on_pass")),
+        apart="" if whole.complete else APART,
+    )
+    items = [*items_of(found), *verdicts_of(one.shard.judges, one.shard.asked, judge)]
+    return Merged(ended, _memory(found), items)
 
 
 def _memory(found: JournalIndex) -> Memory:
     memory = Memory()
-    for item in found.begun.items if found.begun else []:
-        stored = found.items.get(item)
+    for name in found.begun.items if found.begun else []:
+        stored = found.item(name)
         if isinstance(stored, Item):
             memory.restore(stored)
     return memory
@@ -58,69 +70,30 @@ def write(
     merged: Merged,
     whole: Whole,
     shards: Sequence[ShardRun],
-    store: BaselineStore,
+    store: RunStore,
     alluredir: Path | None = None,
+    junitxml: Path | None = None,
 ) -> None:
-    """Write everything that a run leaves.
-
-    History, times, baselines and the known good build only once every shard is there and finished: a part of a run is
-    no point in a history.
+    """Write everything that a run leaves; what could not be written is told in the store's ``problems``.
 
     Raises:
-        WriteFailed, OSError: the run itself could not be written.
+        WriteFailed: the journal could not be written.
     """
-    folder, results = merged.folder, merged.folder.parent
     lines = b"".join(journal.line_of(entry) for entry in whole.entries)
-    write_together({folder / journal.NAME: lines})
-    save_run(folder, merged.session, merged.judgement)
-    if merged.memory.tables.rows:
-        merged.memory.tables.save(folder / "tables.json")
-    ci_summary.write(
-        folder, ci_summary.text(merged.session, merged.judgement, _way_back(results, merged.session))
-    )
+    write_together({merged.ended.folder / journal.NAME: lines})
     if alluredir is not None:
-        folders = [shard.folder for shard in shards]
-        items = allure.write(alluredir, folders, told_of(folder), _way_back(results, merged.session))
-        merged.notes.append(f"Allure results of {items} items in {alluredir}")
-    merged.notes.append(f"results in {folder}")
-    if whole.complete:
-        History(results / "history", merged.session.target).append(merged.session)
-        learn(times_of(results, merged.session.target), whole.entries)
-        _record(merged, store)
-        _keep_known_good(merged, whole, shards)
-    else:
-        merged.notes.append(
-            "not all shards are there and finished: nothing was added to history or baselines"
-        )
+        store.attempt("the Allure results", lambda: _copy(merged, shards, store, alluredir))
+    leave(store, merged.ended, merged.memory.tables, alluredir)
+    if junitxml is not None:
+        judgement = merged.ended.judgement
+        store.attempt("the JUnit file", lambda: junit.write(junitxml, merged.items, judgement))
 
 
-def _way_back(results: Path, session: Session) -> str:
-    try:
-        known = known_good.load(results, session.target)
-    except GateError:
-        return ""
-    return known_good.name_of(known)
-
-
-def _record(merged: Merged, store: BaselineStore) -> None:
-    if not merged.session.plan.recording:
-        return
-    for arm, why in refused(merged.session, merged.judgement).items():
-        merged.problems.append(f"nothing of {arm} was recorded: {why}")
-    fit = recordable(merged.session, merged.judgement)
-    if fit.series:
-        store.record(fit)
-        merged.notes.append(f"recorded as a baseline session in {store.folder}")
-
-
-def _keep_known_good(merged: Merged, whole: Whole, shards: Sequence[ShardRun]) -> None:
-    begun = whole.entries[0]
-    if not isinstance(begun, Begun) or not known_good.qualifies(merged.judgement):
-        return
-    if begun.options.get("keyword") or begun.options.get("markexpr", "") not in ("", "perf"):
-        return
-    shard = shards[0].shard
-    build = {name: str(value) for name, value in shard.build.items()}
-    known = known_good.of_run(merged.session, merged.judgement, build, shard.lock, shard.place)
-    known_good.save(merged.folder.parent, known)
-    merged.notes.append(f"known good: {known_good.name_of(known)} (python -m suite known-good)")
+def _copy(merged: Merged, shards: Sequence[ShardRun], store: RunStore, alluredir: Path) -> None:
+    folders = [shard.folder for shard in shards]
+    count = allure.copy(alluredir, folders, merged.ended.folder.name, merged.items)
+    store.notes.append(
+        f"Allure results of {count} items in {alluredir}"
+        if count
+        else f"{alluredir} has the verdict alone: no shard was measured with --alluredir {folders[0].parent / allure.NAME}"
+    )

@@ -70,7 +70,7 @@ class Items:
             )
         )
         item.session.testscollected += 1  # it is reported beside the items
-        for report in failures.of_arm(launch_id.life, lost):
+        for report in failures.reports(launch_id.life, lost):
             item.ihook.pytest_runtest_logreport(report=report)
         return True
 
@@ -99,7 +99,7 @@ class Items:
         self._servers.attach(served, self._changed_since_baseline(served))
         if (played := item.stash.get(played_in, None)) is not None:
             allure_files.attach_played(played)
-            item.user_properties += junit.figures(played)
+            item.user_properties += junit.figures(played.launch().rounds)
 
     def _changed_since_baseline(self, served: RunningArm) -> list[str] | None:
         if served.number not in self._changed:

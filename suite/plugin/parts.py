@@ -12,7 +12,7 @@ import pytest
 from suite.builds import Build
 from suite.cluster.shards import with_build
 from suite.config import ConfigError
-from suite.gate import GateError, Session
+from suite.gate import GateError, Rules, Session, known_good
 from suite.hosts import names
 from suite.questions.memory import Memory
 from suite.servers import ServerDied, SupervisorLost, end_all_at_once
@@ -25,7 +25,7 @@ from suite.session.price import Price, price
 from suite.session.recording import WorkloadResult
 from suite.session.resuming import Resumption, arms_of, options_of, resumption
 from suite.session.run import Run
-from suite.session.run_store import RunStore
+from suite.session.run_store import EndedRun, RunStore
 from suite.session.running_arm import RunningArm
 from suite.session.settings import Settings
 from suite.session.signals import Signals
@@ -105,7 +105,9 @@ class Parts:
         if self.resumption is not None:
             return Resumed(time.time(), names.here())
         arms = list(dict.fromkeys(launch_id.arm for launch_id in self.arranged.launch_ids))
-        shard = with_build(self.shard, run.main.build) if self.shard is not None else None
+        shard = None
+        if self.shard is not None:
+            shard = with_build(self.shard, run.main.build, self.settings.whole)
         if shard is not None:
             arms = [arm for its in shard.arms for arm in its if arm in run.target.arms]
         return Begun(
@@ -165,7 +167,8 @@ class Parts:
 
     @cached_property
     def stored(self) -> RunStore:
-        return RunStore(self.settings)
+        chosen = self.settings
+        return RunStore(chosen.target.name, Rules.of_target(chosen.target), chosen.results, chosen.baselines)
 
     @cached_property
     def judge(self) -> Judge:
@@ -174,6 +177,25 @@ class Parts:
     def session(self) -> Session:
         """What was measured so far."""
         return self.run.told.session()
+
+    def ended(self, run: Run) -> EndedRun:
+        """The run as it is left, judged."""
+        session, judgement, built = self.judge.judged, self.judge.judgement(), run.main.build
+        begun = run.told.begun
+        shard = begun.shard if begun is not None else None
+        of_builds = [note for side in run.sides.values() for note in side.build.notes]
+        return EndedRun(
+            run.directory,
+            session,
+            judgement,
+            run.entries,
+            len(run.told.launches),
+            built=lambda: known_good.of_run(session, judgement, built.subject({}), built.lock, built.place),
+            whole=self.settings.whole,
+            promote=self.settings.promote_on_pass,
+            notes=[*of_builds, *run.environment.notes],
+            apart=f"{shard}, judged alone; the verdict is that of python -m suite merge" if shard else "",
+        )
 
     @property
     def measured(self) -> bool:

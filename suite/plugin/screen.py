@@ -80,7 +80,7 @@ class Screen:
         parts = self._parts
         judgement = parts.judge.judgement()
         reporter.section("performance")
-        _write(reporter, summary.of_run(run, parts.judge, parts.stored.notes, looks))
+        _write(reporter, summary.of_run(parts.ended(run), parts.stored.notes, looks))
         _write(reporter, looks.wrapped([*filter(None, [run.unwritten]), *parts.stored.problems]), red=True)
         reporter.write_line("")
         _write(reporter, looks.wrapped([judgement.sentence]), bold=True, **MARKUP.get(judgement.status, {}))

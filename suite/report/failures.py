@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal
+
 import pytest
 from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
@@ -60,15 +63,24 @@ def first_line(report: pytest.TestReport) -> str:
     return one_line(said.split("\n", 1)[0])
 
 
-def of_arm(nodeid: str, error: Exception) -> list[pytest.TestReport]:
-    """Reports of a failure that is an arm's and no item's, as an item of its own."""
+def reports(
+    nodeid: str,
+    error: BaseException | None,
+    seconds: float = 0.0,
+    properties: Sequence[tuple[str, object]] = (),
+) -> list[pytest.TestReport]:
+    """Reports of what is told as an item, and is not played as one here: an arm's failure, or an item of another host."""
     path = nodeid.partition("::")[0]
     where = (path, None, nodeid.rpartition("::")[2])
-    told = OwnWords(str(error), path)
+    outcome: Literal["passed", "failed", "skipped"] = "failed" if error is not None else "passed"
+    told: Any = OwnWords(str(error), path) if error is not None else None
+    if isinstance(error, pytest.skip.Exception | ArmUnavailable):
+        outcome, told = "skipped", (path, 0, f"Skipped: {error}")
+    own = list(properties)
     return [
         pytest.TestReport(nodeid, where, {}, "passed", None, "setup"),
-        pytest.TestReport(nodeid, where, {}, "failed", told, "call"),
-        pytest.TestReport(nodeid, where, {}, "passed", None, "teardown"),
+        pytest.TestReport(nodeid, where, {}, outcome, told, "call", duration=seconds),
+        pytest.TestReport(nodeid, where, {}, "passed", None, "teardown", user_properties=own),
     ]
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
 
 import pytest
-from _pytest.junitxml import xml_key
+from _pytest.junitxml import LogXML, xml_key
 
 from suite.gate import Judgement, Verdict
-from suite.session.recording import STORED, WorkloadResult
+from suite.report import failures
+from suite.session.told_again import ToldItem
 
 
 def of_run(config: pytest.Config, judgement: Judgement) -> None:
     """The run's sentence and exit status, as properties of the whole file; nothing where none is written."""
     if (xml := config.stash.get(xml_key, None)) is not None:
-        xml.add_global_property("sentence", judgement.sentence)
-        xml.add_global_property("status", str(judgement.status))
+        _of_whole(xml, judgement)
+
+
+def _of_whole(xml: LogXML, judgement: Judgement) -> None:
+    xml.add_global_property("sentence", judgement.sentence)
+    xml.add_global_property("status", str(judgement.status))
 
 
 def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
@@ -35,7 +42,19 @@ def properties(verdicts: Iterable[Verdict]) -> list[tuple[str, object]]:
     return told
 
 
-def figures(result: WorkloadResult) -> list[tuple[str, object]]:
+def figures(rounds: Mapping[str, Sequence[float | None]]) -> list[tuple[str, object]]:
     """``METRIC.value`` of everything that an item measured, judged or not: medians over its rounds."""
-    medians = {name: result.median(name) for name in STORED}
-    return [(f"{name}.value", value) for name, value in medians.items() if value is not None]
+    known = {name: [value for value in values if value is not None] for name, values in rounds.items()}
+    return [(f"{name}.value", median(values)) for name, values in known.items() if values]
+
+
+def write(path: Path, items: Iterable[ToldItem], judgement: Judgement) -> None:
+    """A file as pytest writes it, of items that were played elsewhere. Raises OSError."""
+    xml = LogXML(path, None, family="xunit2")
+    xml.pytest_sessionstart()
+    for item in items:
+        own = properties(item.verdicts) + (figures(item.measured.rounds) if item.measured else [])
+        for report in failures.reports(item.nodeid, item.error, item.seconds, own):
+            xml.pytest_runtest_logreport(report)
+    _of_whole(xml, judgement)
+    xml.pytest_sessionfinish()

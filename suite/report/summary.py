@@ -13,8 +13,7 @@ from suite.gate.floor import NoiseFloor
 from suite.gate.sentence import SHOWN_CAUSES, SHOWN_TEXT, UNSETTLED
 from suite.gate.verdicts import SEVERITY, Cause
 from suite.report import terminal, two_builds
-from suite.session.run import Run
-from suite.session.verdict_items import Judge
+from suite.session.run_store import EndedRun
 from suite.terminal import table
 from suite.terminal.figures import number, times
 from suite.terminal.looks import Looks
@@ -23,9 +22,9 @@ EVIDENCE_CHARS = 400
 """How much of what a server or a file said is shown in one line."""
 
 
-def of_run(run: Run, judge: Judge, notes: list[str], looks: Looks) -> list[str]:
+def of_run(ended: EndedRun, notes: Sequence[str], looks: Looks) -> list[str]:
     """The table of verdicts, what is behind it, their count, and where the files are."""
-    judgement, session = judge.judgement(), judge.judged
+    judgement, session = ended.judgement, ended.session
     unmeasured = [verdict for verdict in judgement.verdicts.values() if is_unmeasured(verdict)]
     gated = [pair for pair in by_severity(judgement) if pair[1] not in unmeasured]
     parts = [
@@ -41,7 +40,7 @@ def of_run(run: Run, judge: Judge, notes: list[str], looks: Looks) -> list[str]:
                 _unjudged([verdict for _, verdict in gated if verdict.word == "unjudged"]),
                 _broken(session.outcomes),
                 [
-                    f"{_counted(judgement, session.outcomes)}; {times(len(run.told.launches), 'launch', 'launches')}",
+                    f"{_counted(judgement, session.outcomes)}; {times(ended.launches, 'launch', 'launches')}",
                     *(event.text for event in session.events),
                     *judgement.notes,
                     *notes,

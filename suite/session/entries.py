@@ -33,8 +33,9 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which part of a plan a run measures, and the whole plan, by which the parts know each other and what is missing.
 
     number: counted from 1 of ``len(arms)``; arms: those of every shard; items: of the whole plan, in its order; asked,
-    ratios: likewise, as in :class:`Begun`; build, lock, place: what is installed where this part is measured, as far as
-    it is seen before anything is launched, its pins, and where it is run from.
+    ratios: likewise, as in :class:`Begun`; judges: ids in pytest of the items that judge, in the order of ``asked``;
+    whole: whether the plan puts every question of its budget; build, lock, place: what is installed where this part is
+    measured, as far as it is seen before anything is launched, its pins, and where it is run from.
     """
 
     number: int
@@ -42,6 +43,8 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
     items: list[Planned] = []
     asked: list[Asked] = []
     ratios: dict[str, str] = {}
+    judges: list[str] = []
+    whole: bool = False
     build: Facts = {}
     lock: list[str] = []
     place: dict[str, str] = {}

@@ -134,6 +134,14 @@ class JournalIndex:
             return {"hosts": ", ".join(names)}
         return boxes[-1] if boxes else {}
 
+    def measured(self, item: Item) -> Launch | None:
+        """What an item measured in its launch; ``None`` where it measured nothing, or too little."""
+        side = self.reference if item.build == REFERENCE and self.reference is not None else self
+        key, number = (item.outcome.item, item.outcome.arm), item.number
+        if number not in side.asked.get(key, {}) or (work := side._answer(key, number)) is None:
+            return None
+        return work.sample()
+
     def item(self, item: str) -> Item | None:
         """How an item ended, of whichever build it was asked."""
         return self.items.get(item) or (

@@ -72,6 +72,10 @@ class ArmUnavailable(Unproven):
         self.short = short
 
 
+class EarlierDoubt(Unproven):
+    """What an item said in an earlier try of this run, or on another host."""
+
+
 class AnotherBuild(Exception):
     """A run that is taken up again finds another build than it began with."""
 
@@ -130,6 +134,19 @@ def outcome_of(item: str, kind: str, arm: str, launch: int, error: BaseException
         name=type(error).__name__,
         short=_short(error),
     )
+
+
+def raised_again(outcome: Outcome) -> BaseException | None:
+    """What an item that ended so is to raise where it is told again; ``None`` if it ended well."""
+    if outcome.word == "kept":
+        return None
+    if outcome.word == "skipped":
+        return pytest.skip.Exception(outcome.text)
+    if outcome.word == "broken":
+        return BrokenPromise(outcome.text, outcome.short)
+    if outcome.name == ArmUnavailable.__name__:
+        return ArmUnavailable(outcome.text, outcome.short)
+    return EarlierDoubt(outcome.text)
 
 
 def _short(error: BaseException) -> str:

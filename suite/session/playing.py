@@ -12,7 +12,7 @@ import pytest
 from suite.gate import Outcome
 from suite.session.collection import launch_id_of
 from suite.session.entries import Complete, Item
-from suite.session.outcomes import AnotherBuild, ArmUnavailable, BrokenPromise, Unproven
+from suite.session.outcomes import AnotherBuild, ArmUnavailable, raised_again
 from suite.session.plan import LaunchId
 from suite.session.price import Price
 from suite.session.run import Run
@@ -30,10 +30,6 @@ class ItemMemory(Protocol):
 
     def restore(self, stored: Item) -> None:
         """Leave what an item left in an earlier try."""
-
-
-class EarlierDoubt(Unproven):
-    """What an item said in an earlier try of this run."""
 
 
 outcome_key = pytest.StashKey[Outcome]()
@@ -146,10 +142,5 @@ def settles(outcome: Outcome) -> bool:
 
 def _say_again(stored: Item) -> None:
     """End as an item ended before."""
-    outcome = stored.outcome
-    if outcome.word == "skipped":
-        pytest.skip(outcome.text)
-    if outcome.word == "broken":
-        raise BrokenPromise(outcome.text, outcome.short)
-    if outcome.word == "unproven":
-        raise EarlierDoubt(outcome.text)
+    if (error := raised_again(stored.outcome)) is not None:
+        raise error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,24 +21,53 @@ from suite.gate import (
     save_run,
 )
 from suite.gate.history import History
+from suite.gate.known_good import KnownGood
 from suite.gate.recordable import recordable, refused
 from suite.gate.recorded import told
+from suite.gate.status import BROKEN, INFRASTRUCTURE
+from suite.session.entries import Entry
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
-from suite.session.settings import Settings
 from suite.session.times import learn
 from suite.session.times import path_of as times_of
-from suite.session.verdict_items import Judge
 from suite.sglang.flags import Flags
 
 
-class RunStore:
-    """Reads a target's baselines and writes what a run found."""
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run that is over, and what is to be kept of it beside its own folder.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self.store = BaselineStore(settings.baselines, target=settings.target.name)
-        self.rules = Rules.of_target(settings.target)
+    entries: of its journal, from which is learned how long things take; launches: how many there were; built: what is
+    kept of its build if it passed as a whole, asked only then; whole: whether it put every question of its budget;
+    promote: whether it becomes the level if all of it passes; notes: on its build and machine; apart: why it is no run
+    of its own, if it is none: nothing of it gets into history, baselines, or the known good build.
+    """
+
+    folder: Path
+    session: Session
+    judgement: Judgement
+    entries: Sequence[Entry]
+    launches: int
+    built: Callable[[], KnownGood]
+    whole: bool
+    promote: bool = False
+    notes: Sequence[str] = field(default=())
+    apart: str = ""
+
+
+class RunStore:
+    """Reads a target's baselines and writes what a run found.
+
+    Args:
+        results: where its runs are.
+        baselines: where the baselines of all targets are.
+    """
+
+    def __init__(self, target: str, rules: Rules, results: Path, baselines: Path) -> None:
+        self._target = target
+        self._results = results
+        self.store = BaselineStore(baselines, target)
+        self.rules = rules
         self.notes: list[str] = []
         """What happened to the files, in sentences for the end of the run."""
         self.problems: list[str] = []
@@ -59,31 +90,29 @@ class RunStore:
         """The gate's word on a session."""
         return judge(session, self.store.sessions_for(session), self.rules)
 
-    def keep(self, run: Run, judged: Judge) -> None:
+    def keep(self, ended: EndedRun) -> None:
         """Write ``run.json`` and ``verdicts.json``, add the run to the history, and to the baselines if asked for.
 
         What could not be written is told in ``problems``; the rest is still written.
         """
-        session, judgement = judged.judged, judged.judgement()
-        self.attempt("the run", lambda: save_run(run.directory, session, judgement))
-        if (begun := run.told.begun) is not None and begun.shard is not None:
-            self.notes.extend([*run.main.build.notes, *run.environment.notes, f"results in {run.directory}"])
-            self.notes.append(f"{begun.shard}, judged alone; the verdict is that of python -m suite merge")
+        session, judgement = ended.session, ended.judgement
+        self.attempt("the run", lambda: save_run(ended.folder, session, judgement))
+        if not ended.apart:
+            if session.series:
+                history = History(self._results / "history", self._target)
+                self.attempt("the history", lambda: history.append(session))
+            times = times_of(self._results, self._target)
+            self.attempt("how long things took", lambda: learn(times, ended.entries))
+        self.notes += [*dict.fromkeys(ended.notes), f"results in {ended.folder}"]
+        if ended.apart:
+            self.notes.append(ended.apart)
             return
-        if session.series:
-            history = History(run.directory.parent / "history", run.target.name)
-            self.attempt("the history", lambda: history.append(session))
-        times = times_of(run.directory.parent, run.target.name)
-        self.attempt("how long things took", lambda: learn(times, run.entries))
-        of_builds = [note for side in run.sides.values() for note in side.build.notes]
-        self.notes.extend(dict.fromkeys([*of_builds, *run.environment.notes]))
-        self.notes.append(f"results in {run.directory}")
-        if self._settings.record:
+        if session.plan.recording:
             self._record(session, judgement)
-        if self._settings.promote_on_pass:
+        if ended.promote:
             self._promote(session, judgement)
-        if self._settings.whole and known_good.qualifies(judgement):
-            self._keep_known_good(run, session, judgement)
+        if ended.whole and known_good.qualifies(judgement):
+            self._keep_known_good(ended.built())
 
     def _record(self, session: Session, judgement: Judgement) -> None:
         """Add what is fit for it to the baselines, and say what is not."""
@@ -106,16 +135,14 @@ class RunStore:
             self.notes += told(done)
             self.notes.append(f"promoted: baselines in {self.store.folder}")
 
-    def _keep_known_good(self, run: Run, session: Session, judgement: Judgement) -> None:
-        built = run.main.build
-        known = known_good.of_run(session, judgement, built.subject({}), built.lock, built.place)
-        if self.attempt("the known-good build", lambda: known_good.save(run.directory.parent, known)):
+    def _keep_known_good(self, known: KnownGood) -> None:
+        if self.attempt("the known-good build", lambda: known_good.save(self._results, known)):
             self.notes.append(f"known good: {known_good.name_of(known)} (python -m suite known-good)")
 
     def way_back(self) -> str:
         """The last build that passed on this target, in words; empty where none has."""
         try:
-            known = known_good.load(self._settings.results, self._settings.target.name)
+            known = known_good.load(self._results, self._target)
         except GateError:
             return ""
         return known_good.name_of(known)
@@ -129,3 +156,7 @@ class RunStore:
             self.unwritten = True
             return False
         return True
+
+    def status(self, judgement: Judgement) -> int:
+        """The exit status of a run: the judgement's, unless a file could not be written and nothing is broken."""
+        return INFRASTRUCTURE if self.unwritten and judgement.status != BROKEN else judgement.status

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from suite.gate import Facts, Outcome
+from suite.gate import Asked, Facts, Outcome
 from suite.session import journal
 from suite.session.entries import Begun, Closed, Entry, Item, Planned, Shard
 from suite.session.fold import told
-from tests.session.made import begun, launched, whole
+from tests.session.made import QUESTIONS, begun, launched, whole
 
 CUT = [["mtp-off", "mtp-on"], ["mtp-depth-1", "mtp-depth-2"], ["mtp-headless"]]
 BUILD: Facts = {"commit": "5e2cda61"}
@@ -24,7 +24,9 @@ def journal_of_all() -> list[Entry]:
     refused = Outcome("refused", "spellings", "mtp-headless", 1, "broken", "it started", short="it started")
     entries = [*whole()[1:], *rest, Item("test_refused[mtp-headless-launch1]", 1, refused, 1.0), Closed(9.0)]
     items = [entry.item for entry in entries if isinstance(entry, Item)]
-    return [msgspec.structs.replace(begun(), items=items, host="a"), *entries]
+    first = begun()
+    asked = [Asked(question, arm, ["output_tokens_per_s"]) for arm in arms for question in QUESTIONS]
+    return [msgspec.structs.replace(first, items=items, host="a", asked=[*first.asked, *asked]), *entries]
 
 
 def shards_of(
@@ -39,9 +41,11 @@ def shards_of(
         for e in entries
         if isinstance(e, Item)
     ]
+    judges = [f"test_{asked.question.rstrip(']')}-{asked.arm}-verdict]" for asked in one.asked]
     made: list[list[Entry]] = []
     for number, arms in enumerate(cut, 1):
-        shard = Shard(number, [list(arms) for arms in cut], planned, one.asked, one.ratios, BUILD)
+        arms_of = [list(arms) for arms in cut]
+        shard = Shard(number, arms_of, planned, one.asked, one.ratios, judges, whole=True, build=BUILD)
         known: dict[int, int] = {}
         own: list[Entry] = []
         for entry in entries[1:]:

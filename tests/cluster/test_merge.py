@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 
 from suite.__main__ import main
 from suite.cluster import merge
-from suite.gate import BaselineStore, GateError, Plan, judge, load_run
+from suite.gate import BaselineStore, GateError, Launch, Plan, judge, load_run
 from suite.gate.runs import load_verdicts
 from suite.session import stored_runs
-from suite.session.entries import Begun, Closed, Complete, Ready
+from suite.session.entries import Begun, Closed, Complete, Item, Ready, Round
 from suite.session.fold import told
 from tests.cluster.cutting import CUT, journal_of_all, shards_of, write
+from tests.session.made import sample
 
 ALL = journal_of_all()
 MERGED = "20261201-070000-here-merged"
@@ -273,3 +275,100 @@ def test_the_shards_make_one_allure_report_that_says_what_the_whole_says(there, 
         assert [label["value"] for label in one["labels"] if label["name"] == "run"] == [MERGED]
     assert made["verdict"]["status"] == "passed"
     assert (there / "out" / "abc-attachment.txt").read_text() == "a log"
+
+
+def cases(path: Path) -> dict[str, tuple[str, dict[str, str]]]:
+    """Of a JUnit file, by name: how each case ended, and its properties."""
+    found = {}
+    for case in ElementTree.parse(path).iter("testcase"):
+        ends = [part.tag for part in case if part.tag != "properties"]
+        own = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
+        found[case.attrib["name"]] = (ends[0] if ends else "passed", own)
+    return found
+
+
+def test_junit_holds_every_item_and_verdict_with_its_figures(there, capsys):
+    recorded(there / "baselines")
+    code, _ = merged([*write(there, shards_of(ALL)), f"--junitxml={there / 'junit.xml'}"], capsys)
+    root = ElementTree.parse(there / "junit.xml").getroot()
+    (whole,) = root.iter("testsuite")
+    of_run = {one.attrib["name"]: one.attrib["value"] for one in whole.find("properties") or ()}
+    said = load_verdicts(there / "results" / MERGED)
+    assert of_run == {"sentence": said.sentence, "status": str(code)}
+    found = cases(there / "junit.xml")
+    begun = ALL[0]
+    assert isinstance(begun, Begun)
+    assert len(found) == len(begun.items) + len(begun.asked)
+    assert found["test_refused[mtp-headless-launch1]"][0] == "failure"
+    ended, figures = found["test_decode[c1][mtp-off-launch1]"]
+    assert ended == "passed"
+    assert figures["output_tokens_per_s.value"] == "101.1", "the middle of 101.0, 101.1 and 101.2"
+    for verdict in said.verdicts:
+        ended, figures = found[f"test_{verdict.question.rstrip(']')}-{verdict.arm}-verdict]"]
+        assert figures[f"{verdict.metric}.verdict"] == verdict.word
+        assert ended == {"pass": "passed", "unjudged": "skipped"}.get(verdict.word, "failure")
+
+
+def test_junit_names_what_a_missing_shard_would_have_answered(there, capsys):
+    merged([*write(there, shards_of(ALL))[:2], f"--junitxml={there / 'junit.xml'}"], capsys)
+    assert cases(there / "junit.xml")["test_refused[mtp-headless-launch1]"][0] == "failure"
+
+
+def test_what_github_shows_of_a_merged_run_is_its_summary(there, capsys, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(there / "page.md"))
+    merged(write(there, shards_of(ALL)), capsys)
+    assert (there / "page.md").read_text() == (there / "results" / MERGED / "summary.md").read_text()
+
+
+def all_good() -> list[list[object]]:
+    """Shards of a run of which all is well, as ``--promote-on-pass`` was given with."""
+    good = [e for e in ALL if not (isinstance(e, Item) and e.outcome.word == "broken")]
+    entries = [
+        msgspec.structs.replace(e, sample=Launch(rounds=sample(e.arm, 1, e.question, e.round).rounds))
+        if isinstance(e, Round)
+        else e
+        for e in good
+    ]
+    one = entries[0]
+    assert isinstance(one, Begun)
+    entries[0] = msgspec.structs.replace(one, items=[i for i in one.items if "refused" not in i])
+    made = shards_of(entries)
+    for journal_ in made:
+        begun = journal_[0]
+        assert isinstance(begun, Begun)
+        journal_[0] = msgspec.structs.replace(begun, options={**begun.options, "promote_on_pass": True})
+    return [list(journal_) for journal_ in made]
+
+
+def test_promotion_and_the_known_good_build_are_those_of_the_whole(there, capsys):
+    good = all_good()
+    store = BaselineStore(there / "baselines", "here")
+    whole = merge.joined([merge.read(folder) for folder in write(there / "first", good)])
+    before = msgspec.structs.replace(
+        told(whole.entries).session(), run_id="before", started_at="2026-11-30T07:00:00+00:00"
+    )
+    store.record(before)
+    code, out = merged(write(there, good), capsys)
+    assert code == 0, out
+    assert "promoted: baselines in" in out
+    assert "known good: sglang 0.5.23" in out
+    levels, _ = store.all()
+    assert {one.current.run_id for one in levels} == {MERGED}
+    assert (there / "results" / "known-good" / "here.json").exists()
+
+
+def test_a_part_of_a_run_promotes_nothing(there, capsys):
+    code, out = merged(write(there, all_good())[1:], capsys)
+    assert code == 8
+    assert "promoted" not in out
+    assert not (there / "baselines").exists()
+    assert not (there / "results" / "known-good").exists()
+
+
+def test_a_merged_run_that_cannot_be_written_ends_as_any_run_does(there, capsys):
+    folders = write(there, all_good())
+    (there / "results").mkdir()
+    (there / "results" / "history").write_text("in the way")
+    code, out = merged(folders, capsys)
+    assert code == 9
+    assert "the history was not written" in out

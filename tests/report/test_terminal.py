@@ -187,9 +187,8 @@ def test_what_a_server_says_is_neither_markup_nor_an_escape_sequence(foreign: st
 
 
 def end_of(made: Session, judgement: Judgement, looks: Looks | None = None) -> list[str]:
-    run: Any = SimpleNamespace(told=SimpleNamespace(launches=[1, 2]))
-    judge_: Any = SimpleNamespace(judgement=lambda: judgement, judged=made)
-    return summary.of_run(run, judge_, ["results in here"], looks or Looks())
+    ended: Any = SimpleNamespace(session=made, judgement=judgement, launches=2)
+    return summary.of_run(ended, ["results in here"], looks or Looks())
 
 
 def test_the_end_of_a_run_counts_broken_promises_and_names_what_changed(tmp_path: Path) -> None:
