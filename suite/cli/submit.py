@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from suite.cli.merge import merged
 from suite.cluster.matrix import limit_minutes
 from suite.cluster.script import Script
 from suite.cluster.shards import Priced
+from suite.cluster.slurm import NoAnswer, SlurmError
 from suite.cluster.submission import FOLDER, Submission
 from suite.cluster.watching import POLL_S, Watch
 from suite.config import ConfigError
@@ -50,6 +52,7 @@ OURS = (
 )
 """Options of pytest that this command sets itself."""
 PLAN_LIMIT_S = 600
+USAGE = 2
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -105,9 +108,17 @@ def run(arguments: argparse.Namespace) -> int:
         for shard in submission.shards:
             print(f"  shard {shard.shard}: about {shard.minutes:g} minutes, {', '.join(shard.arms)}")
         if arguments.write_only:
+            print(
+                f"submit it: sbatch {submission.script}; once it runs, follow and judge it: {_again(submission)}"
+            )
             return 0
-        print(f"submitted as job {submission.submit(submission.numbers).job}")
-    again = f"python -m suite submit --resume {submission.folder}"
+        try:
+            print(f"submitted as job {submission.submit(submission.numbers).job}")
+        except SlurmError as error:
+            shutil.rmtree(submission.folder)
+            print(f"error: {error}; nothing was submitted", file=sys.stderr)
+            return INFRASTRUCTURE if isinstance(error, NoAnswer) else USAGE
+    again = _again(submission)
     if arguments.detach:
         print(f"to watch it, submit again what fails, and judge it: {again}")
         return 0
@@ -123,6 +134,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"its log: {submission.folder}/shard-{number}.log"
         )
     return _merged(submission, arguments)
+
+
+def _again(submission: Submission) -> str:
+    return f"python -m suite submit --resume {submission.folder}"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

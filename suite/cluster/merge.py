@@ -263,9 +263,15 @@ def _unproven(planned: Planned, why: str) -> Outcome:
 
 
 def launches_of(run: ShardRun) -> tuple[int, int]:
-    """How many launches of a shard are complete, and how many were begun."""
+    """How many launches of a shard are complete, and how many it takes: all that are planned, and those of later looks."""
+    own, planned = run.shard.arms[run.shard.number - 1], run.begun.plan.launches
+    of_plan = {
+        (item.arm, item.number, item.build)
+        for item in run.shard.items
+        if item.arm in own and item.number <= planned
+    }
     complete, begun = (
         {(entry.arm, entry.number, entry.build) for entry in run.entries if isinstance(entry, kind)}
         for kind in (Complete, Launching)
     )
-    return len(complete), len({launch for launch in begun if launch[1] > 0} | complete)
+    return len(complete), len({launch for launch in begun if launch[1] > 0} | of_plan | complete)

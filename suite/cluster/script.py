@@ -10,6 +10,8 @@ from pathlib import Path
 from suite.cluster import allure
 from suite.session import journal
 
+JOBS = "jobs"
+"""In a shard's folder: the jobs that have begun on it, a line each, whoever submitted them."""
 TEMPLATE = """\
 #!/bin/bash
 # {what}
@@ -30,6 +32,7 @@ cd {root} || exit 9
 number=$SLURM_ARRAY_TASK_ID
 here={folder}/shard-$number
 mkdir -p "$here" || exit 9
+echo "$SLURM_ARRAY_JOB_ID" >> "$here/{jobs}"
 echo "== shard $number/{shards}, job ${{SLURM_ARRAY_JOB_ID}}_$number, try $((${{SLURM_RESTART_COUNT:-0}} + 1)), on $(hostname) (${{SLURMD_NODENAME:-}}), $(date)"
 
 options=({options})
@@ -78,5 +81,6 @@ class Script:
             limit=f"{self.minutes // 60}:{self.minutes % 60:02d}:00",
             options=shlex.join(self.options),
             journal=journal.NAME,
+            jobs=JOBS,
             allure=f' --alluredir "$here/{allure.NAME}"' if self.allure else "",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,27 @@ ALIVE = frozenset(
     ]
 )
 """States of a task that runs or will run; every other is the end of it."""
+REASONS: Mapping[str, str] = {
+    "Resources": "no node is free",
+    "Priority": "others come first",
+    "JobArrayTaskLimit": "another shard comes first",
+    "BeginTime": "Slurm starts it later",
+    "PartitionTimeLimit": "it asks for more time than its partition allows: another --sbatch=--partition=..., or more --shards",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition takes no jobs",
+    "ReqNodeNotAvail": "nodes that it needs are down or reserved",
+    "JobHeldUser": "it is held: scontrol release",
+    "JobHeldAdmin": "an administrator holds it",
+    "launch failed requeued held": "Slurm could not start it and holds it: scontrol release",
+}
+"""Why a task waits, in plain words, by the first word of Slurm's own."""
+ENDS: Mapping[str, str] = {
+    "TIMEOUT": "ended by its time limit",
+    "NODE_FAIL": "lost with its node",
+    "OUT_OF_MEMORY": "ended for want of memory",
+    "PREEMPTED": "pre-empted",
+}
+"""How a task ended, in plain words, where Slurm's are none."""
 _LINE = re.compile(r"(?P<job>\d+)_(?P<task>\d+)\|(?P<state>[A-Z_]+)[^|]*\|(?P<node>[^|]*)\|(?P<reason>.*)")
 
 
@@ -57,10 +78,16 @@ class Task:
         return self.state in ALIVE
 
     def __str__(self) -> str:
-        state = self.state.lower().replace("_", " ")
+        state = in_words(self.state)
         if self.state == "PENDING" and self.reason not in ("", "None"):
-            return f"{state} ({self.reason})"
+            plain = next((told for word, told in REASONS.items() if self.reason.startswith(word)), "")
+            return f"{state}: {plain} ({self.reason})" if plain else f"{state}: {self.reason}"
         return f"{state} on {self.node}" if self.node else state
+
+
+def in_words(state: str) -> str:
+    """A task's state as people say it."""
+    return ENDS.get(state) or state.lower().replace("_", " ")
 
 
 def submit(script: Path, numbers: Iterable[int], at_once: int, more: Sequence[str] = ()) -> int:
@@ -130,7 +157,15 @@ def _run(command: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise NoAnswer(f"{command[0]} has not answered for {TIMEOUT_S:g} s") from None
     if done.returncode:
-        said = one_line(done.stderr.strip() or done.stdout.strip(), 400)
-        lost = "Unable to contact" in said or "Socket timed out" in said or "Connection refused" in said
-        raise (NoAnswer if lost else SlurmError)(f"{command[0]}: {said or f'exit status {done.returncode}'}")
+        raise _refused(command[0], done.stderr.strip() or done.stdout.strip(), done.returncode)
     return done.stdout
+
+
+def _refused(command: str, said: str, status: int) -> SlurmError:
+    """What Slurm's command said, in one line, each part once."""
+    parts = [line.removeprefix(f"{command}: ").removeprefix("error: ") for line in said.splitlines()]
+    told = f"{command}: {one_line('; '.join(dict.fromkeys(parts)), 400) or f'exit status {status}'}"
+    if "Munge encode failed" in told:
+        return NoAnswer(f"{told}; munge, with which Slurm's commands sign, does not run on this machine")
+    lost = any(word in told for word in ("Unable to contact", "Socket timed out", "Connection refused"))
+    return NoAnswer(told) if lost else SlurmError(told)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from suite.cluster import merge, slurm
-from suite.cluster.script import Script
+from suite.cluster.script import JOBS, Script
 from suite.cluster.shards import Priced
 from suite.gate import GateError
 from suite.gate.files import read, render, write_together
@@ -108,8 +108,9 @@ class Submission:
 
     @property
     def job_numbers(self) -> list[int]:
-        """All jobs that were submitted."""
-        return [one.job for one in self.jobs]
+        """All jobs that were submitted here, and those that began on its shards though they were submitted by hand."""
+        begun = [job for number in self.numbers for job in self._begun(number)]
+        return list(dict.fromkeys([*(one.job for one in self.jobs), *begun]))
 
     def write(self, script: Script) -> None:
         """Write the script and what is known of the submission. Raises WriteFailed."""
@@ -135,8 +136,18 @@ class Submission:
         return sum(number in one.shards for one in self.jobs)
 
     def last_job(self, number: int) -> int | None:
-        """The job that measures a shard, or did last."""
-        return next((one.job for one in reversed(self.jobs) if number in one.shards), None)
+        """The job that measures a shard, or did last: the highest, as Slurm counts them."""
+        return max(
+            [*(one.job for one in self.jobs if number in one.shards), *self._begun(number)], default=None
+        )
+
+    def _begun(self, number: int) -> list[int]:
+        """The jobs that have begun on a shard, as its script notes them."""
+        try:
+            words = (self.folder / f"shard-{number}" / JOBS).read_text().split()
+        except OSError:
+            return []
+        return [int(word) for word in words if word.isdecimal() and len(word) < 20]
 
     def state(self, number: int) -> State:
         """How far a shard has come."""

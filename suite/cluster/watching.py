@@ -107,7 +107,7 @@ class Watch:
         if job is None:
             return "not submitted"
         state = slurm.state_of(job, number)
-        return f"ended ({state.lower()})" if state else "ended before its end"
+        return slurm.in_words(state) if state else "ended before its end"
 
 
 def _listed(numbers: list[int]) -> str:

@@ -86,11 +86,11 @@ class Memory:
         return {"rows": rows, "notes": notes, "kept": kept}
 
     def restore(self, stored: Item) -> None:
-        """Leave what an item left in an earlier try."""
+        """Leave what an item left in an earlier try; of a table it changed, all that stood below it then."""
         for title, row in stored.rows:
             self.tables.add(title, row)
-        for title, note in stored.notes:
-            self.tables.note(title, note)
+        for title in dict.fromkeys(title for title, _ in stored.notes):
+            self.tables.notes[title] = [note for of, note in stored.notes if of == title]
         for name, value in stored.kept.items():
             what, _, arm = name.partition(" ")
             if what == "answers":

@@ -34,7 +34,7 @@ def install(folder: Path) -> Path:
 
 def wish(folder: Path, **wishes: Any) -> None:
     """What is to happen. requeue, die: tasks to lose once, by number, with requeue or for good; down: answers of squeue to be
-    refused; forgotten: jobs that it knows no more; accounting: is there any."""
+    refused; refuse: what sbatch says in place of taking a job; forgotten: jobs that it knows no more; accounting: is there any."""
     (folder / "wishes.json").write_text(json.dumps(wishes))
 
 
@@ -44,6 +44,9 @@ def _wishes(folder: Path) -> dict[str, Any]:
 
 
 def sbatch(folder: Path, words: list[str]) -> int:
+    if said := _wishes(folder).get("refuse"):
+        print(said, file=sys.stderr)
+        return 1
     script = Path(words[-1])
     given = [*re.findall(r"^#SBATCH (--\S+)", script.read_text(), re.MULTILINE), *words[:-1]]
     options = dict(word.lstrip("-").split("=", 1) for word in given if "=" in word)

@@ -125,7 +125,7 @@ def test_a_shard_that_was_ended_early_counts_as_far_as_it_came(there, capsys):
     folders = write(there, journals)
     folders = [folder.rename(there / f"half-{n}") for n, folder in enumerate(folders)]
     code, out = merged(folders, capsys)
-    assert "1 of 1 launches complete, not finished" in out
+    assert "1 of 4 launches complete, not finished" in out
     session = load_run(there / "results" / MERGED)
     assert session.find("decode[c1]", "mtp-off") is not None
     assert session.find("decode[c1]", "mtp-on") is None

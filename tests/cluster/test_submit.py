@@ -192,7 +192,59 @@ def test_a_controller_that_does_not_answer_ends_nothing(cluster, capsys):
 
 def test_a_job_that_slurm_refuses_is_told_in_its_words(cluster, capsys):
     assert main(["submit", "--sbatch=--partition=nowhere"]) == 2
-    assert "sbatch: sbatch: error: invalid partition specified: nowhere" in capsys.readouterr().err
+    assert (
+        "error: sbatch: invalid partition specified: nowhere; nothing was submitted"
+        in capsys.readouterr().err
+    )
+    assert not list(Path("results/submitted").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("said", "told_", "code"),
+    [
+        (
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            "sbatch: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            9,
+        ),
+        (
+            "sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge encode failed: Failed to "
+            'access "/run/munge/munge.socket.2": No such file or directory',
+            "munge, with which Slurm's commands sign, does not run on this machine",
+            9,
+        ),
+    ],
+)
+def test_a_slurm_that_cannot_be_asked_is_infrastructure(cluster, capsys, said, told_, code):
+    """In the words of Slurm 22.05."""
+    stand_in_slurm.wish(cluster, refuse=said)
+    assert main(["submit"]) == code
+    err = capsys.readouterr().err
+    assert told_ in err
+    assert "nothing was submitted" in err
+
+
+def test_a_task_that_waits_or_was_ended_says_why_in_plain_words():
+    waits = slurm.Task(1, 2, "PENDING", "", "PartitionTimeLimit")
+    assert str(waits).startswith("pending: it asks for more time than its partition allows")
+    assert "(PartitionTimeLimit)" in str(waits)
+    assert str(slurm.Task(1, 2, "PENDING", "", "QOSGrpLimit")) == "pending: QOSGrpLimit"
+    assert str(slurm.Task(1, 2, "PENDING", "", "None")) == "pending"
+    assert str(slurm.Task(1, 2, "TIMEOUT", "n1")) == "ended by its time limit on n1"
+
+
+def test_a_script_submitted_by_hand_is_followed_and_not_submitted_again(cluster, capsys):
+    assert main(["submit", "--nodes=3", "--write-only"]) == 0
+    script = (submitted() / "job.sh").resolve()
+    assert f"sbatch {script}" in capsys.readouterr().out
+    subprocess.run(["sbatch", str(script)], check=True, capture_output=True)
+    submission = Submission.load(submitted())
+    deadline = time.monotonic() + 60
+    while not all(submission.last_job(number) for number in (1, 2, 3)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert main(["submit", "--resume", str(submitted()), "--poll=0.2"]) == 1
+    assert "submitted again" not in capsys.readouterr().out
+    assert Submission.load(submitted()).jobs == []
 
 
 def test_without_slurm_it_says_where_to_go(cluster, capsys, monkeypatch):

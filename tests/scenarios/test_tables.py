@@ -2,7 +2,10 @@
 
 import json
 
+from suite.gate import Outcome
+from suite.questions.memory import Memory
 from suite.questions.tables import Table, Tables, aligned
+from suite.session.entries import Item
 
 
 def test_a_row_is_kept_once_and_columns_line_up():
@@ -27,6 +30,20 @@ def test_the_best_is_told_for_each_group():
         table.row(clients=clients, steps=steps, tokens_per_s=rate)
         table.best_of("tokens_per_s", by="clients", named="steps")
     assert tables.notes["Depth"] == ["best steps: 5 at 1 clients, 3 at 8 clients"]
+
+
+def test_what_stands_below_a_table_is_restored_as_the_last_item_left_it():
+    """Told again, each item's own best would otherwise stand there beside the best of all."""
+    memory, told_again = Memory(), Memory()
+    table = Table(memory.tables, "Depth")
+    for steps, rate in ((1, 90.0), (2, 100.0)):
+        memory.mark()
+        table.row(clients=1, steps=steps, tokens_per_s=rate)
+        table.best_of("tokens_per_s", by="clients", named="steps")
+        outcome = Outcome("depth", "depth", f"depth-{steps}", 1, "kept")
+        told_again.restore(Item(f"test_depth[{steps}]", 1, outcome, 0.0, **memory.left()))
+    assert told_again.tables.notes == memory.tables.notes == {"Depth": ["best steps: 2 at 1 clients"]}
+    assert told_again.tables.rows == memory.tables.rows
 
 
 def test_saved_as_json(tmp_path):
