@@ -13,6 +13,7 @@ import msgspec
 from suite.gate import Facts, GateError, Outcome
 from suite.gate.records import Scalar, differing
 from suite.session import journal, stored_runs
+from suite.session.comparing import SETTLED
 from suite.session.entries import (
     Begun,
     Closed,
@@ -52,6 +53,11 @@ class ShardRun:
     def finished(self) -> bool:
         """Did it come to its end?"""
         return self.ended_by == ""
+
+    @property
+    def settled(self) -> bool:
+        """Did it leave out all launches after its first pair of two builds, because that said no-go?"""
+        return any(isinstance(entry, Note) and entry.text == SETTLED for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +237,18 @@ def _named(entry: Entry, run: ShardRun) -> Entry:
 
 
 def _untold(one: ShardRun, runs: Mapping[int, ShardRun], entries: Iterable[Entry]) -> Iterator[Item]:
-    """Of every planned item that ended nowhere, that it is not known and why: nothing passes because it is missing."""
+    """Of every planned item that ended nowhere, that it is not known and why: nothing passes because it is missing.
+
+    Later launches of two builds that a shard left out after its first pair are no more missing than in one run.
+    """
     items = {entry.item for entry in entries if isinstance(entry, Item)}
     for planned in one.shard.items:
-        if planned.item in items or planned.number > one.begun.plan.launches:
-            continue
         number = one.shard.of_arm(planned.arm)
-        why = _why(f"shard {number}/{one.shard.of}", runs.get(number))
+        run = runs.get(number)
+        last = 1 if run is not None and run.settled else one.begun.plan.launches
+        if planned.item in items or planned.number > last:
+            continue
+        why = _why(f"shard {number}/{one.shard.of}", run)
         yield Item(planned.item, planned.number, _unproven(planned, why), 0.0, build=planned.build)
 
 

@@ -16,7 +16,8 @@ from suite.report import planned
 from suite.session import first_starts
 from suite.session.beforehand import objections
 from suite.session.collection import asked_of, launch_id_of, verdict_of
-from suite.session.entries import Item
+from suite.session.comparing import SETTLED
+from suite.session.entries import Item, Note
 from suite.session.looked_at import look_at_builds
 from suite.session.minutes import TimeIsUp
 from suite.session.outcomes import AnotherBuild
@@ -163,7 +164,8 @@ class Steps:
         judgement = parts.judge.look(parts.run.told.session(up_to=1))
         if judgement.status != BROKEN:
             return later
-        parts.progress.say("the first pair of launches says no-go: nothing more is launched")
+        parts.run.note(Note(SETTLED))
+        parts.progress.say(SETTLED)
         return []
 
     def _more(self, judgement: Judgement) -> list[pytest.Item]:

@@ -17,7 +17,7 @@ from suite.cluster import merge
 from suite.gate import BaselineStore, GateError, Launch, Plan, judge, load_run
 from suite.gate.runs import load_verdicts
 from suite.session import stored_runs
-from suite.session.entries import Begun, Closed, Complete, Item, Ready, Round
+from suite.session.entries import Begun, Closed, Complete, Item, Launching, Note, Ready, Round
 from suite.session.fold import told
 from tests.cluster.cutting import CUT, journal_of_all, shards_of, write
 from tests.session.made import sample
@@ -134,6 +134,22 @@ def test_a_shard_that_was_ended_early_counts_as_far_as_it_came(there, capsys):
     assert why["decode[c1]", "mtp-off", 2] == "shard 1/3 was ended before its end: ended by SIGTERM"
     assert ("decode[c1]", "mtp-off", 1) not in why
     assert code == 8
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_launches_that_a_shard_left_out_for_good_are_not_missing(there, capsys, settled):
+    journals = shards_of(ALL)
+    launches = {e.launch: e.number for e in journals[0] if isinstance(e, Launching)}
+    first = [
+        entry
+        for entry in journals[0]
+        if (getattr(entry, "number", None) or launches.get(getattr(entry, "launch", 0), 1)) == 1
+    ]
+    told_ = [Note("the first pair of launches says no-go: nothing more is launched")] if settled else []
+    journals[0] = [*first[:-1], *told_, Closed(9.0)]
+    merged(write(there, journals), capsys)
+    said = {o.short for o in load_run(there / "results" / MERGED).outcomes if o.word == "unproven"}
+    assert said == (set() if settled else {"shard 1/3 tells nothing of it"})
 
 
 def test_a_missing_shard_that_comes_later_completes_the_run(there, capsys):
