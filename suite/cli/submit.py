@@ -112,20 +112,22 @@ def run(arguments: argparse.Namespace) -> int:
                 f"submit it: sbatch {submission.script}; once it runs, follow and judge it: {_again(submission)}"
             )
             return 0
-        try:
-            print(f"submitted as job {submission.submit(submission.numbers).job}")
-        except SlurmError as error:
-            shutil.rmtree(submission.folder)
-            print(f"error: {error}; nothing was submitted", file=sys.stderr)
-            return INFRASTRUCTURE if isinstance(error, NoAnswer) else USAGE
     again = _again(submission)
-    if arguments.detach:
-        print(f"to watch it, submit again what fails, and judge it: {again}")
-        return 0
     watch = Watch(submission, _say, arguments.tries, arguments.poll)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        if arguments.resume is None:
+            print(f"submitted as job {submission.submit(submission.numbers).job}", flush=True)
+        if arguments.detach:
+            print(f"to watch it, submit again what fails, and judge it: {again}")
+            return 0
         unfinished = watch.until_done()
+    except SlurmError as error:
+        if submission.job_numbers or arguments.resume is not None:
+            raise
+        shutil.rmtree(submission.folder)
+        print(f"error: {error}; nothing was submitted", file=sys.stderr)
+        return INFRASTRUCTURE if isinstance(error, NoAnswer) else USAGE
     except KeyboardInterrupt:
         return _cancelled(watch, again)
     for number in unfinished:

@@ -148,7 +148,14 @@ def cancel(jobs: Sequence[int]) -> None:
 
 def _run(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            start_new_session=True,  # Ctrl-C is for whoever asked, not for a job that is being submitted
+        )
     except FileNotFoundError:
         raise SlurmError(
             f"{command[0]} is not there: run this where jobs are submitted (a login node of the cluster), or "

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,10 +128,11 @@ class Submission:
             WriteFailed: it was taken, and could not be noted.
         """
         begin = [f"--begin=now+{wait_s}"] if wait_s else []
-        job = slurm.submit(self.script, numbers, self.at_once, [*self.sbatch, *begin])
-        done = Submitted(job, sorted(numbers), time.time())
-        self.jobs.append(done)
-        write_together({self.folder / NAME: self._rendered()})
+        with _uninterrupted():
+            job = slurm.submit(self.script, numbers, self.at_once, [*self.sbatch, *begin])
+            done = Submitted(job, sorted(numbers), time.time())
+            self.jobs.append(done)
+            write_together({self.folder / NAME: self._rendered()})
         return done
 
     def tries(self, number: int) -> int:
@@ -176,6 +180,23 @@ class Submission:
                 self.jobs,
             )
         )
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM in the body come after it: a job that Slurm has taken is noted, or nobody could cancel it."""
+    came: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, frame: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _infrastructure(folder: Path) -> bool:

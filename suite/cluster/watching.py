@@ -45,13 +45,17 @@ class Watch:
             failed = [number for number in open_ if number not in alive]
             again = [number for number in failed if self.submission.tries(number) < self.tries]
             if again:
-                job = self.submission.submit(again, AGAIN_S).job
-                self.say(
-                    f"submitted again, where they stopped: shard {_listed(again)} (job {job}), in {AGAIN_S} s"
-                )
+                self._submit(again)
             elif not alive:
                 return open_
             self.sleep(self.poll_s)
+
+    def _submit(self, numbers: list[int]) -> None:
+        if all(self.submission.last_job(number) is None for number in numbers):
+            self.say(f"submitted: shard {_listed(numbers)} (job {self.submission.submit(numbers).job})")
+            return
+        job = self.submission.submit(numbers, AGAIN_S).job
+        self.say(f"submitted again, where they stopped: shard {_listed(numbers)} (job {job}), in {AGAIN_S} s")
 
     def cancel(self) -> bool:
         """End all jobs, and wait until they are gone; are they?

@@ -169,6 +169,30 @@ def test_ctrl_c_ends_the_jobs_and_what_was_measured_is_gone_on_with(cluster, cap
     assert "is missing" not in (Path("results") / MERGED / "run.json").read_text()
 
 
+def test_ctrl_c_while_slurm_takes_the_job_cancels_it(cluster, capsys, monkeypatch):
+    """It is noted before the interruption is heeded: nobody would know which job to cancel otherwise."""
+    for number in (1, 2, 3):
+        (cluster / f"hang-{number}").touch()
+    real = slurm.submit
+
+    def interrupted(*words, **more):
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(*words, **more)
+
+    monkeypatch.setattr(slurm, "submit", interrupted)
+    assert main(["submit", "--nodes=3", "--poll=0.2"]) == 130
+    assert "all jobs are gone" in capsys.readouterr().out
+    assert Submission.load(submitted()).job_numbers == [1]
+    assert not any(task.alive for task in slurm.tasks([1]).values())
+
+
+def test_what_was_written_only_is_submitted_where_it_is_taken_up(cluster, capsys):
+    assert main(["submit", "--nodes=3", "--write-only"]) == 0
+    assert main(["submit", "--resume", str(submitted()), "--poll=0.2"]) == 1
+    assert "submitted: shard 1, 2, 3 (job 1)" in capsys.readouterr().out
+    assert "--begin=now+60" not in json.loads((cluster / "1" / "job.json").read_text())["words"]
+
+
 def test_a_detached_submission_is_taken_up_even_where_slurm_has_forgotten_it(cluster, capsys):
     assert main(["submit", "--detach"]) == 0
     folder = submitted()
