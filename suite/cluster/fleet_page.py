@@ -9,10 +9,12 @@ from string import ascii_lowercase
 from suite.cluster.fleet import FEWEST, Figure, Fleet
 from suite.gate.status import BROKEN, GOOD, UNDECIDED
 from suite.terminal import table as tables
-from suite.terminal.figures import percent
+from suite.terminal.figures import percent, times
 
 WIDTH = 41
 LEAST_REACH = 0.02
+BESIDE = 6
+"""Boxes that are told beside each other; of more, which have what."""
 SHOWN = 60
 """Characters of a fact's value that a table shows."""
 
@@ -30,7 +32,8 @@ def sentence(fleet: Fleet) -> str:
     if not fleet.figures:
         return "CANNOT TELL: no figure was measured on two of these boxes alike"
     if len(boxes) < FEWEST:
-        return f"CANNOT TELL: {len(boxes)} boxes; of fewer than {FEWEST} nobody can say which is the odd one"
+        told = times(len(boxes), "box", "boxes")
+        return f"CANNOT TELL: {told}; of fewer than {FEWEST} nobody can say which is the odd one"
     if not fleet.odd:
         return f"ALIKE: {len(boxes)} boxes, {len(fleet.figures)} figures, none apart from the others beyond its margin"
     if 2 * len(fleet.odd) >= len(boxes):
@@ -51,8 +54,8 @@ def _odd(fleet: Fleet, box: int) -> str:
             )
     own = fleet.own(box)
     if own:
-        facts = ", ".join(f"{name} {its}, not {theirs}" for name, (its, theirs) in own.items())
-        told.append(f"it differs in {facts}")
+        facts = [f"{name} ({its}, the others {theirs})" for name, (its, theirs) in own.items()]
+        told.append(f"it differs in {' and '.join(facts)}")
     return f"{fleet.boxes[box].name}: {'; '.join(told)}"
 
 
@@ -80,7 +83,7 @@ def table(fleet: Fleet) -> list[str]:
         clock = _clock(fleet, place)
         rows.append(
             (
-                letter(place),
+                letter(fleet, place),
                 box.name,
                 str(len(there)),
                 str(len(fleet.apart(place))),
@@ -109,14 +112,14 @@ def plot(fleet: Fleet) -> list[str]:
 
     A capital letter stands apart; where several boxes are at one place there is a figure: how many.
     """
-    if not fleet.figures:
+    if not fleet.figures or len(fleet.boxes) < 2:
         return []
     changes = [abs(change) for figure in fleet.figures for change in figure.change if change is not None]
     reach = max(LEAST_REACH, *(1.2 * figure.rule.margin for figure in fleet.figures), *changes)
     names = [_named(figure) for figure in fleet.figures]
     width = min(max(map(len, names)), 60)
     drawn = [
-        f"{name[:width]:<{width}} {_row(figure, reach)}"
+        f"{name[:width]:<{width}} {_row(fleet, figure, reach)}"
         for name, figure in zip(names, fleet.figures, strict=True)
     ]
     scale = (
@@ -125,7 +128,7 @@ def plot(fleet: Fleet) -> list[str]:
     return [*drawn, scale.replace("+", "")]
 
 
-def _row(figure: Figure, reach: float) -> str:
+def _row(fleet: Fleet, figure: Figure, reach: float) -> str:
     half = WIDTH // 2
 
     def column(change: float) -> int:
@@ -140,7 +143,7 @@ def _row(figure: Figure, reach: float) -> str:
         if change is not None:
             at_place.setdefault(column(change), []).append(box)
     for place, boxes in at_place.items():
-        shown = letter(boxes[0])
+        shown = letter(fleet, boxes[0])
         row[place] = (
             (shown.upper() if figure.apart[boxes[0]] else shown) if len(boxes) == 1 else _count(boxes)
         )
@@ -151,18 +154,34 @@ def _count(boxes: Sequence[int]) -> str:
     return str(len(boxes)) if len(boxes) < 10 else "*"
 
 
-def letter(box: int) -> str:
-    """By which a box is drawn."""
-    return ascii_lowercase[box % len(ascii_lowercase)]
+def letter(fleet: Fleet, box: int) -> str:
+    """By which a box is drawn; where there are more boxes than letters, those that stand apart have theirs, others a dot."""
+    order = list(range(len(fleet.boxes))) if len(fleet.boxes) <= len(ascii_lowercase) else fleet.odd
+    place = order.index(box) if box in order else len(ascii_lowercase)
+    return ascii_lowercase[place] if place < len(ascii_lowercase) else "."
 
 
 def facts(fleet: Fleet) -> list[str]:
     """What not all boxes have alike."""
     if not fleet.differing:
         return ["the boxes tell of nothing in which they differ", ""]
+    if len(fleet.boxes) > BESIDE:
+        return [*(_by_value(fleet, name, values) for name, values in fleet.differing.items()), ""]
     head = ("differs", *(box.name for box in fleet.boxes))
     rows = [(name, *(value[:SHOWN] for value in values)) for name, values in fleet.differing.items()]
     return [*tables.lines(head, rows), ""]
+
+
+def _by_value(fleet: Fleet, name: str, values: Sequence[str]) -> str:
+    """A fact with the boxes that have each value, the most frequent value first."""
+    boxes: dict[str, list[str]] = {}
+    for box, value in zip(fleet.boxes, values, strict=True):
+        boxes.setdefault(value, []).append(box.name)
+    told = [
+        f"{value[:SHOWN]} ({', '.join(names) if len(names) <= BESIDE else f'{len(names)} boxes'})"
+        for value, names in sorted(boxes.items(), key=lambda pair: -len(pair[1]))
+    ]
+    return f"{name}: {'; '.join(told)}"
 
 
 def _named(figure: Figure) -> str:

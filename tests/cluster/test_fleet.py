@@ -38,7 +38,7 @@ def test_a_slow_box_is_named_with_its_figures_and_what_it_differs_in():
     assert all(figure.worse(2) for figure in found.apart(2))
     said = fleet_page.sentence(found)
     assert said.startswith("ODD: n3: ")
-    assert "it differs in power limit 8 x 450 W, not 8 x 600 W" in said
+    assert "it differs in power limit (8 x 450 W, the others 8 x 600 W)" in said
     assert fleet_page.status(found) == 1
 
 
@@ -104,6 +104,23 @@ def test_the_plot_shows_where_each_box_is():
             assert "C" in drawn
             assert drawn.index("C") > drawn.index("|" if "|" in drawn else ":")
     assert "worse" in plot[-1]
+
+
+def test_of_one_box_there_is_nothing_to_draw():
+    found = fleet(box("n1"))
+    assert fleet_page.plot(found) == []
+    assert fleet_page.sentence(found).startswith("CANNOT TELL: 1 box;")
+    assert fleet_page.status(found) == 8
+
+
+def test_of_more_boxes_than_letters_those_that_stand_apart_have_one_of_their_own():
+    many = [box(f"n{place}") for place in range(28)]
+    found = fleet(*many, box("sick", slow=0.12, **{"power limit": "8 x 450 W"}))
+    shown = [fleet_page.letter(found, place) for place in range(29)]
+    assert shown == ["."] * 28 + ["a"]
+    assert any("A" in line[-fleet_page.WIDTH :] for line in fleet_page.plot(found)[:-1])
+    told = fleet_page.facts(found)
+    assert told[0] == "power limit: 8 x 600 W (28 boxes); 8 x 450 W (sick)"
 
 
 def saved(root: Path, name: str, measured: Session, host: str) -> Path:
