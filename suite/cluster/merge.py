@@ -62,17 +62,19 @@ class ShardRun:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What shards make together. missing: numbers of those that are not there; early: of those that were ended early."""
+    """What shards make together. missing: numbers of those that are not there; early: of those that were ended early;
+    damaged: of those of which lines are lost."""
 
     run_id: str
     entries: list[Entry]
     missing: list[int]
     early: list[int]
+    damaged: list[int]
 
     @property
     def complete(self) -> bool:
-        """Is every shard there, and finished?"""
-        return not self.missing and not self.early
+        """Is every shard there, finished, and whole?"""
+        return not self.missing and not self.early and not self.damaged
 
 
 def read(run: str | Path, results: Path = Path("results")) -> ShardRun:
@@ -90,8 +92,13 @@ def read(run: str | Path, results: Path = Path("results")) -> ShardRun:
     found = journal.read(path)
     begun = found.begun
     if begun is None:
+        lost = (
+            f"the line of its plan is lost ({'; '.join(found.damage)})"
+            if found.damage
+            else "its journal is empty"
+        )
         raise GateError(
-            f"{folder}: the line of its plan is lost ({'; '.join(found.damage)}); measure it again"
+            f"{folder}: {lost}; measure it again, or leave it out: what it was to answer is then named"
         )
     if begun.shard is None:
         raise GateError(f"{folder} is a whole run and no shard; judge it: python -m suite judge {folder}")
@@ -118,7 +125,8 @@ def joined(runs: Iterable[ShardRun]) -> Whole:
     entries += _untold(shards[0], {run.shard.number: run for run in shards}, entries)
     ends = [entry.at for run in shards for entry in run.entries if isinstance(entry, Closed)]
     entries.append(Closed(max(ends, default=0.0)))
-    return Whole(begun.run_id, entries, missing, early)
+    damaged = [run.shard.number for run in shards if run.damage]
+    return Whole(begun.run_id, entries, missing, early, damaged)
 
 
 def _refuse_doubles(shards: Sequence[ShardRun]) -> None:

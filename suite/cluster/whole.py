@@ -20,7 +20,7 @@ from suite.session.run_store import EndedRun, RunStore
 from suite.session.told_again import ToldItem, items_of, verdicts_of
 from suite.session.verdict_items import Judge
 
-APART = "not all shards are there and finished: nothing was added to history or baselines"
+APART = "not all shards are there, finished and undamaged: nothing was added to history or baselines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Merged:
 def judged(whole: Whole, shards: Sequence[ShardRun], results: Path, store: RunStore) -> Merged:
     """Judge all shards as one family, and restore what their scenarios left in tables.
 
-    History, times, baselines and the known good build get something only once every shard is there and finished: a part
+    History, times, baselines and the known good build get something only once every shard is there, whole and finished: a part
     of a run is no point in a history.
     """
     found = told(whole.entries)

@@ -330,6 +330,40 @@ def test_junit_names_what_a_missing_shard_would_have_answered(there, capsys):
     assert cases(there / "junit.xml")["test_refused[mtp-headless-launch1]"][0] == "failure"
 
 
+def damaged(folder: Path, place: int) -> None:
+    """Have a line of a shard's journal be another than was written."""
+    path = folder / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[place] = b"{ half a line\xff\n"
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_shard_with_a_lost_line_is_told_and_counts_for_no_history(there, capsys):
+    folders = write(there, shards_of(ALL))
+    damaged(folders[1], 4)
+    _, out = merged(folders, capsys)
+    assert "journal.jsonl, line 5: damaged" in out
+    assert "nothing was added to history or baselines" in out
+    assert not (there / "results" / "history").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda folder: damaged(folder, 0), "the line of its plan is lost (journal.jsonl, line 1: damaged"),
+        (lambda folder: (folder / "journal.jsonl").write_text(""), "its journal is empty; measure it again"),
+        (lambda folder: (folder / "journal.jsonl").unlink(), "there is no such run"),
+    ],
+)
+def test_a_shard_that_cannot_be_read_is_refused_by_name(there, capsys, spoil, says):
+    folders = write(there, shards_of(ALL))
+    spoil(folders[1])
+    code, out = merged(folders, capsys)
+    assert code == 2
+    assert f"{folders[1]}: {says}" in out
+    assert not (there / "results").exists()
+
+
 def test_what_github_shows_of_a_merged_run_is_its_summary(there, capsys, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(there / "page.md"))
     merged(write(there, shards_of(ALL)), capsys)
