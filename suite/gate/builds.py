@@ -123,7 +123,10 @@ def _compared(
     layout = Layout(tuple(columns))
     if in_turn:
         told = [
-            change(rounds_of(key.metric, rule.sign, pairs[key[:2]], acceptance.borne.get(g)))
+            change(
+                rounds_of(key.metric, rule.sign, pairs[key[:2]], acceptance.borne.get(g)),
+                arms=len(pairs[key[:2]][1].derived_from) or 1,
+            )
             for g, (key, rule) in enumerate(judged.items())
         ]
         result = compare_pairs(

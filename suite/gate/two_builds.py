@@ -333,19 +333,19 @@ class _Case:
         return [*told, *(self._duet_against_itself() if self.session.plan.duet else [])]
 
     def _duet_against_itself(self) -> list[str]:
-        """The A/A of a duet: its reference's rounds in turn, as if every second one were of another build."""
+        """The A/A of a duet: half of its pairs of rounds against the other half."""
         told = []
         for where, sides in self.both.items():
             for key, rule in self.gated(where):
                 if rule.kind in TIMED:
-                    told.append((abs(itself(rounds_of(key.metric, rule.sign, sides))[0]), key))
+                    told.append((abs(itself(rounds_of(key.metric, rule.sign, sides))), key))
         known = [(size, key) for size, key in told if not math.isnan(size)]
         if not known:
             return []
         size, key = max(known)
         return [
-            f"A/A of this duet: the reference's rounds against one another differ by {100 * math.expm1(size):.1f} % at most "
-            f"({key.question}, {key.arm}: {key.metric}), {len(known)} figures"
+            f"A/A of this duet: half of its pairs of rounds against the other half differ by {100 * math.expm1(size):.1f} % "
+            f"at most ({key.question}, {key.arm}: {key.metric}), {len(known)} figures"
         ]
 
 

@@ -153,7 +153,8 @@ class Parts:
     def expected(self) -> Expected:
         """How long things take on this target, as far as former runs tell."""
         chosen = self.settings
-        return Expected(known(path_of(chosen.results, chosen.target.name)), chosen.target, chosen.sizes)
+        times = known(path_of(chosen.results, chosen.target.name))
+        return Expected(times, chosen.target, chosen.sizes, duet=chosen.duet)
 
     def facts(self, served: RunningArm) -> dict[str, Any]:
         """The subject of what is measured on a server: all that an upgrade may change."""

@@ -215,7 +215,8 @@ class Measure:
         partner = self._run.partner_of(self._served)
         beside = None
         if partner is not None and not partner.not_as_asked and asked.key not in partner.played:
-            beside = Beside(self._rounds_of(partner), self._result(partner, asked))
+            first = len(self._served.played) % 2 == 1  # neither build begins with every workload
+            beside = Beside(self._rounds_of(partner), self._result(partner, asked), first)
         try:
             self._rounds.play(asked, played, beside)
         except LoadError:

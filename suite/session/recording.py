@@ -51,12 +51,12 @@ class WorkloadResult:
 
     def median(self, metric: str) -> float | None:
         """The median over the rounds; ``None`` if no round has it."""
-        known = [value for value in self._of(metric) if value is not None]
+        known = [value for value in self.told(metric) if value is not None]
         return median(known) if known else None
 
     def spread(self, metric: str) -> float | None:
         """Half the range over the rounds, relative to their median."""
-        known = [value for value in self._of(metric) if value is not None]
+        known = [value for value in self.told(metric) if value is not None]
         middle = self.median(metric)
         return (max(known) - min(known)) / 2 / middle if middle else None
 
@@ -64,7 +64,8 @@ class WorkloadResult:
         """Why a metric is missing, where it is."""
         return next((v[metric].reason for v in self.values if metric in v and v[metric].reason), None)
 
-    def _of(self, metric: str) -> list[float | None]:
+    def told(self, metric: str) -> list[float | None]:
+        """The value of each round; ``None`` where it has none."""
         return [values[metric].value if metric in values else None for values in self.values]
 
     def launch(self) -> Launch:

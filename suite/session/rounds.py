@@ -24,6 +24,7 @@ from suite.session.recording import STORED, WorkloadResult
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
 from suite.session.stopping import StoppedEarly
+from suite.session.turns import Turns
 from suite.session.warm_up import warm_up
 from suite.terminal.figures import number
 
@@ -81,10 +82,18 @@ class Rounds:
         warmup_s = self._warmed(asked, played)
         other_s = beside.rounds._warmed(asked, beside.played) if beside is not None else 0.0
         with self._run.environment.watching() as watched:
-            self._rounds(asked, played, watched, beside)
+            mine = _Turn(self, asked, played, watched)
+            turns = Turns(mine)
+            if beside is not None:
+                other = _Turn(beside.rounds, asked, beside.played, watched)
+                turns = Turns(mine, other, other_first=beside.first)
+            if not asked.counts_only:
+                turns.uncounted()
+            warmup_s += mine.uncounted_s
+            self._rounds(asked, played, turns, beside.played if beside is not None else None)
         self._over(asked, played, watched, warmup_s)
         if beside is not None:
-            beside.rounds._over(asked, beside.played, watched, other_s)
+            beside.rounds._over(asked, beside.played, watched, other_s + other.uncounted_s)
 
     def _warmed(self, asked: PlannedWorkload, played: WorkloadResult) -> float:
         """Warm up, and note what is about to be played; how long it took."""
@@ -137,22 +146,21 @@ class Rounds:
         return f"{self._served.launch_id}: {self._question or asked.label}"
 
     def _rounds(
-        self, asked: PlannedWorkload, played: WorkloadResult, watched: Watched, beside: Beside | None
+        self,
+        asked: PlannedWorkload,
+        played: WorkloadResult,
+        turns: Turns,
+        other: WorkloadResult | None,
     ) -> None:
         """Play the rounds, each on disk before the next begins; fewer where the run is to stop."""
-        mine = _Turn(self, asked, played, watched)
-        other = _Turn(beside.rounds, asked, beside.played, watched) if beside is not None else None
+        mine = turns.mine
 
         def before() -> None:
-            self._run.stopping.check(mine.seconds if played.rounds else 0.0)
-            if other is not None and len(played.rounds) % 2:
-                other.whole()
-            mine.before()
+            self._run.stopping.check(turns.seconds if played.rounds else 0.0)
+            turns.before(len(played.rounds))
 
         def after() -> None:
-            mine.after()
-            if other is not None and len(played.rounds) % 2:
-                other.whole()
+            turns.after(len(played.rounds))
 
         benchmark = self._benchmark()
         benchmark.group = asked.label
@@ -162,7 +170,7 @@ class Rounds:
             if mine.unkept:  # --benchmark-disable plays one round, and keeps none
                 after()
             while len(played.rounds) < asked.rounds or (
-                self._imprecise(asked, played) and self._run.can_spare(mine.seconds)
+                self._imprecise(asked, played, other) and self._run.can_spare(turns.seconds)
             ):
                 before()
                 mine.play()
@@ -176,15 +184,20 @@ class Rounds:
             played.subject["decode_cuda_graphs"] = graphs == 1.0
         benchmark.extra_info.update(self._extra_info(played))
 
-    def _imprecise(self, asked: PlannedWorkload, played: WorkloadResult) -> bool:
-        """Whether more rounds are wanted and allowed: the standard error of what is judged is not yet what was asked for."""
+    def _imprecise(
+        self, asked: PlannedWorkload, played: WorkloadResult, other: WorkloadResult | None = None
+    ) -> bool:
+        """Whether more rounds are wanted and allowed: the standard error of what is judged is not yet what was asked for.
+
+        In a duet that is the difference from the other build, and not what the machine does to both.
+        """
         sizes = self._run.sizes
         most = sizes.rounds_max or asked.rounds
         if asked.counts_only or most <= len(played.rounds) or self._series is None:
             return False
         name = "ttft_s" if "ttft_s" in self._series.metrics else "step_s"
         precision = rounds_wanted(
-            [values[name].value if name in values else None for values in played.values],
+            played.told(name) if other is None else _ratios(played.told(name), other.told(name)),
             sizes.precision,
             most,
         )
@@ -254,6 +267,8 @@ class Beside:
 
     rounds: Rounds
     played: WorkloadResult
+    first: bool = False
+    """It goes first in the first round that counts."""
 
 
 class _Turn:
@@ -269,11 +284,7 @@ class _Turn:
         self._results: list[LoadRound] = []
         self._of_traffic: Mapping[str, metrics.Value] = {}
         self._began = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Since the last round began."""
-        return time.monotonic() - self._began
+        self.uncounted_s = 0.0
 
     @property
     def unkept(self) -> bool:
@@ -322,10 +333,18 @@ class _Turn:
         self._rounds._keep(asked, played, result, self._began, powers_w, self._of_traffic)
         self._rounds._tell_mishaps(f"{asked.label}, round {len(played.rounds)} of {asked.rounds}", result)
 
-    def whole(self) -> None:
+    def uncounted(self) -> None:
+        asked, began = self._asked, time.monotonic()
+        self._rounds._run.stopping.check()
         self.before()
-        self.play()
-        self.after()
+        label = f"{self._rounds._told(asked)}, a round that is not counted"
+        result = self._once(asked.shape, "not counted, prompt " if asked.cold else None, label)
+        self._rounds._tell_mishaps(f"{asked.label}, a round that is not counted", result)
+        self.uncounted_s = time.monotonic() - began
+
+
+def _ratios(ours: Sequence[float | None], theirs: Sequence[float | None]) -> list[float | None]:
+    return [a / b if a and b else None for a, b in zip(ours, theirs, strict=False)]
 
 
 def progress_line(label: str, progress: Progress) -> str:

@@ -93,9 +93,14 @@ def _keep(values: list[float], seconds: float) -> None:
 
 
 class Expected:
-    """Seconds to expect: of former runs of this target, where there are any, else its own estimates."""
+    """Seconds to expect: of former runs of this target, where there are any, else its own estimates.
 
-    def __init__(self, times: Times, target: Target, sizes: Sizes) -> None:
+    Args:
+        duet: each server plays a round that is not counted beside its warm-up.
+    """
+
+    def __init__(self, times: Times, target: Target, sizes: Sizes, *, duet: bool = False) -> None:
+        self._uncounted = 1.0 if duet else 0.0
         self._times = times
         self._target = target
         self._sizes = sizes
@@ -121,7 +126,8 @@ class Expected:
 
     def warmup_s(self, arm: str, load: str) -> float:
         """Of the warm-up before the rounds."""
-        guess = self._sizes.round_estimate_s if self._sizes.warmup_requests else 0.0
+        rounds = self._uncounted + (1.0 if self._sizes.warmup_requests else 0.0)
+        guess = rounds * self._sizes.round_estimate_s
         return self._of(self._times.warmups, arm, load, guess)
 
     def item_s(self, arm: str, question: str, otherwise: float) -> float:

@@ -61,19 +61,51 @@ def test_a_change_is_found_with_an_interval_that_holds_it_as_often_as_it_says() 
     assert 0.92 <= np.mean(held) <= 0.98  # 95 %, 400 tries: +-2.2 % is two standard errors
 
 
-def test_the_reference_against_itself_shows_nothing_but_its_own_noise() -> None:
-    centre, spread = itself(noisy(2, 12, 0.3, own=0.01, common=0.0))
-    assert abs(centre) < 3 * spread.se[0]
-    assert math.isnan(itself(Rounds([np.array([1.0])], [np.array([1.0])]))[0])
+@given(st.integers(1, 3), st.integers(4, 12), st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 10**6))
+def test_what_being_first_is_worth_is_in_neither_estimate_nor_spread(
+    launches: int, rounds: int, first: float, slower: float, seed: int
+) -> None:
+    plain = noisy(launches, rounds, 0.0, seed)
+    worth = first * np.where(np.arange(rounds) % 2 == 0, 1.0, -1.0)
+    moved = Rounds(plain.old, [new + slower + worth for new in plain.new])
+    (before, spread), (after, same) = change(plain), change(moved)
+    assert after - before == pytest.approx(slower, abs=1e-9)
+    assert same.variance == pytest.approx(spread.variance, abs=1e-9)
+    assert itself(moved) == pytest.approx(itself(plain), abs=1e-9)
 
 
-def test_rounds_that_are_missing_on_one_side_are_no_pairs() -> None:
+def test_half_of_the_pairs_scatter_about_the_other_half_as_the_estimate_does_about_the_truth() -> None:
+    told = [noisy(1, 8, 0.0, seed, own=0.01) for seed in range(300)]
+    halves, estimates = (
+        np.std(values) for values in zip(*((itself(r), change(r)[0]) for r in told), strict=True)
+    )
+    assert 0.85 < halves / estimates < 1.18  # each is known to 4 % (one standard error of 300 tries)
+
+
+def test_of_two_pairs_of_each_order_there_are_two_halves_and_of_fewer_none() -> None:
+    assert not math.isnan(itself(noisy(1, 4, 0.0)))
+    assert all(math.isnan(itself(noisy(1, rounds, 0.0))) for rounds in (1, 2, 3))
+
+
+def test_rounds_that_are_missing_on_one_side_are_no_pairs_and_leave_the_others_in_their_order() -> None:
     whole = noisy(1, 6, 0.1, common=0.0)
     old = [np.where(np.arange(6) == 2, math.nan, whole.old[0])]
+    pairs = whole.new[0] - whole.old[0]
     assert change(Rounds(old, whole.new))[0] == pytest.approx(
-        np.delete(whole.new[0] - whole.old[0], 2).mean(), abs=1e-12
+        (pairs[[0, 4]].mean() + pairs[[1, 3, 5]].mean()) / 2, abs=1e-12
     )
     assert math.isnan(change(Rounds([np.array([math.nan])], [np.array([0.0])]))[0])
+
+
+def test_where_one_order_alone_was_played_nothing_is_known_of_the_spread() -> None:
+    centre, spread = change(Rounds([np.array([0.0])], [np.array([0.1])]))
+    assert centre == pytest.approx(0.1)
+    assert math.isnan(spread.variance[0])
+
+
+def test_a_ratio_has_the_launches_of_two_arms() -> None:
+    one, two = (change(noisy(1, 400, 0.0), arms)[1].variance[0] for arms in (1, 2))
+    assert two - one == pytest.approx(2 * LAUNCH_SD**2)
 
 
 def wandering(series: Series, machine: list[np.ndarray]) -> Series:

@@ -55,6 +55,7 @@ def test_a_killed_comparison_goes_on_and_is_judged_alike_from_its_files(tmp_path
 
 def test_a_duet_sends_each_round_to_both_in_turn_and_needs_one_launch_of_each(tmp_path: Path) -> None:
     options = ("--reference=same", "--candidate=slower", "--launches=1", "--duet", *ASKED, "--rounds=3")
+    options += ("--concurrency=1,2",)
     ran = perf(tmp_path, config(tmp_path, more=TWICE_AS_SLOW), *options)
     assert ran.code == 1, ran.out
     assert "NO-GO for slower in place of same" in words_of(ran)
@@ -62,7 +63,8 @@ def test_a_duet_sends_each_round_to_both_in_turn_and_needs_one_launch_of_each(tm
     builds = {e.launch: e.build for e in entries if isinstance(e, Launching)}
     for arm in ("mtp-off", "mtp-on"):
         rounds = [builds[e.launch] for e in entries if isinstance(e, Round) and e.arm == arm]
-        assert "".join(build[0] for build in rounds) == "rccrrc"
+        # the order is reversed in every round, and the next workload begins with the other build
+        assert "".join(build[0] for build in rounds) == "rccrrc" + "crrccr"
 
 
 def test_an_arm_that_one_build_refuses_is_found_before_the_first_launch_and_stops_nothing_else(
