@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from proofs.calibrate.histories import HistoryFigures
 from proofs.calibrate.measure import Figures, Task
 
+F = TypeVar("F")
 Results = Mapping[str, tuple[Task, Mapping[str, Figures]]]
 
 
@@ -222,6 +224,39 @@ def history_claims(results: Mapping[float, HistoryFigures]) -> list[Claim]:
             false <= 2,
         ),
     ]
+
+
+class Lines(Generic[F]):
+    """Cells, and lines about the worst of those whose name begins as said, or that are named."""
+
+    def __init__(self, figures: Mapping[str, F], prefix: str = "upgrade, ") -> None:
+        self._figures, self._prefix = figures, prefix
+
+    def _sorted(self, where: str | Sequence[str], value: Callable[[F], float]) -> list[tuple[float, str]]:
+        chosen = [
+            name
+            for name in self._figures
+            if (name.startswith(where) if isinstance(where, str) else name in where)
+        ]
+        return sorted((value(self._figures[name]), name) for name in chosen)
+
+    def at_most(
+        self, text: str, where: str | Sequence[str], value: Callable[[F], float], bound: float
+    ) -> Claim:
+        """The highest figure must not pass the bound."""
+        worst, name = self._sorted(where, value)[-1]
+        return Claim(
+            f"{self._prefix}{text}: <= {bound:g} %", f"highest {worst:.2f} % ({name})", worst <= bound
+        )
+
+    def at_least(
+        self, text: str, where: str | Sequence[str], value: Callable[[F], float], bound: float
+    ) -> Claim:
+        """The lowest figure must reach the bound."""
+        worst, name = self._sorted(where, value)[0]
+        return Claim(
+            f"{self._prefix}{text}: >= {bound:g} %", f"lowest {worst:.1f} % ({name})", worst >= bound
+        )
 
 
 def summary(claims: Iterable[Claim]) -> list[str]:

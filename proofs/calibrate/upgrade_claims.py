@@ -8,11 +8,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
-from typing import Generic, TypeVar
 
-from proofs.calibrate import bisecting
+from proofs.calibrate import bisecting, duet_claims
 from proofs.calibrate.cells import BESIDE, CVS, LAUNCHES, NAMED, UNEQUAL
-from proofs.calibrate.claims import Claim, summary
+from proofs.calibrate.claims import Claim, Lines, summary
 from proofs.calibrate.noise import Noise
 from proofs.calibrate.trajectories import Trajectories
 from proofs.calibrate.upgrades import (
@@ -24,7 +23,6 @@ from proofs.calibrate.upgrades import (
     measure_upgrade,
 )
 
-F = TypeVar("F")
 Job = tuple[Noise, int, tuple[int, ...]]
 LOOKS = (2, 4, 6)
 DRIFT = 0.05
@@ -48,12 +46,14 @@ def measured(pool: Executor, n: int, quick: bool) -> list[Claim]:
         noise.name: pool.submit(measure_first_pair, noise, n)
         for noise in dict.fromkeys(j[0] for j in jobs.values())
     }
+    duets = duet_claims.measured(pool, n, quick)
     upgrades = {name: future.result() for name, future in waiting.items()}
     again = {} if quick else _again(pool, jobs, upgrades)
     return [
         *upgrade_claims(upgrades, again, quick),
         *first_pair_claims({name: future.result() for name, future in pairs.items()}, quick),
         *parting_claims({name: future.result() for name, future in parting.items()}, quick),
+        *duets,
         *bisecting.bisect_claims({row: future.result() for row, future in searches.items()}, quick),
     ]
 
@@ -120,13 +120,13 @@ def upgrade_claims(
 ) -> list[Claim]:
     """Lines about speeds of two builds. With few campaigns the tolerances are wider."""
     slack, wide = (1.5, 5.0) if quick else (0.0, 0.0)
-    lines = _Lines(figures)
+    lines = Lines(figures)
     quiet = [f"4+4 {Noise(cv, launch, 0.0).name}" for cv in CVS[:2] for launch in LAUNCHES[:2]]
     fitting = [name for name in quiet if name in figures]
     drifting = [name for name in (f"{name} drift 5%" for name in fitting) if name in figures]
     ar1 = f"4+4 {Noise(0.01, 0.005, 0.0, 'ar1').name}"
     launchy = f"looks {Noise(0.01, 0.01, 0.0).name}"
-    alike = _Lines({name: f for name, f in figures.items() if ODD not in name})
+    alike = Lines({name: f for name, f in figures.items() if ODD not in name})
     odd = [name for name in figures if ODD in name]
     claims = [
         *(
@@ -139,7 +139,7 @@ def upgrade_claims(
     ]
     if again:
         claims.append(
-            _Lines(again).at_most("the ten worst of these again with 10,000: no-go", "", _no_go, 1.3)
+            Lines(again).at_most("the ten worst of these again with 10,000: no-go", "", _no_go, 1.3)
         )
     claims += [
         lines.at_least("4+4, CV <= 1, launch <= 0.5: go", fitting + drifting, _go, 95 - wide),
@@ -171,7 +171,7 @@ def _drift_claims(figures: Mapping[str, UpgradeFigures], names: Sequence[str]) -
 
 def first_pair_claims(figures: Mapping[str, FirstPairFigures], quick: bool) -> list[Claim]:
     """Lines about a run that has one launch of each build: all but sure of a 20 % loss, and never of one that is none."""
-    lines = _Lines(figures)
+    lines = Lines(figures)
     return [
         lines.at_most("1+1, every noise model, no change: no-go (0.1 % meant)", "", lambda f: f.no_go, 0.3),
         lines.at_least(
@@ -224,7 +224,7 @@ def _named(cell: Trajectories, within: float, drift: float) -> dict[str, Callabl
 def parting_claims(figures: Mapping[str, PartingFigures], quick: bool) -> list[Claim]:
     """Lines about two interleaved builds whose answers part."""
     slack, wide = (1.5, 5.0) if quick else (0.0, 0.0)
-    lines = _Lines(figures, "upgrade, answers part, ")
+    lines = Lines(figures, "upgrade, answers part, ")
     one = [name for name in figures if "looks" not in name]
     return [
         lines.at_most("every trajectory, no change: no-go (1 % meant)", "", _no_go, 1.5 + slack),
@@ -234,39 +234,6 @@ def parting_claims(figures: Mapping[str, PartingFigures], quick: bool) -> list[C
         lines.at_least("95 % intervals of acceptance that hold the truth", one, lambda f: f.held, 93 - wide),
         lines.at_most("and not more often", one, lambda f: f.held, 97 + wide),
     ]
-
-
-class _Lines(Generic[F]):
-    """Cells, and lines about the worst of those whose name begins as said, or that are named."""
-
-    def __init__(self, figures: Mapping[str, F], prefix: str = "upgrade, ") -> None:
-        self._figures, self._prefix = figures, prefix
-
-    def _sorted(self, where: str | Sequence[str], value: Callable[[F], float]) -> list[tuple[float, str]]:
-        chosen = [
-            name
-            for name in self._figures
-            if (name.startswith(where) if isinstance(where, str) else name in where)
-        ]
-        return sorted((value(self._figures[name]), name) for name in chosen)
-
-    def at_most(
-        self, text: str, where: str | Sequence[str], value: Callable[[F], float], bound: float
-    ) -> Claim:
-        """The highest figure must not pass the bound."""
-        worst, name = self._sorted(where, value)[-1]
-        return Claim(
-            f"{self._prefix}{text}: <= {bound:g} %", f"highest {worst:.2f} % ({name})", worst <= bound
-        )
-
-    def at_least(
-        self, text: str, where: str | Sequence[str], value: Callable[[F], float], bound: float
-    ) -> Claim:
-        """The lowest figure must reach the bound."""
-        worst, name = self._sorted(where, value)[0]
-        return Claim(
-            f"{self._prefix}{text}: >= {bound:g} %", f"lowest {worst:.1f} % ({name})", worst >= bound
-        )
 
 
 def main(argv: list[str] | None = None) -> int:

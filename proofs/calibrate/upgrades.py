@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,12 +113,21 @@ def measure_upgrade(
     )
 
 
-def measure_first_pair(noise: Noise, n: int, loss: float = 0.20) -> FirstPairFigures:
-    """After one launch of each build only a loss beyond doubt is said: how often without one, and of a large one."""
-    rng = np.random.default_rng(zlib.crc32(f"first pair {noise}".encode()))
+def measure_first_pair(
+    noise: Noise, n: int, loss: float = 0.20, *, tails: Literal["normal", "t3"] = "normal"
+) -> FirstPairFigures:
+    """After one launch of each build only a loss beyond doubt is said: how often without one, and of a large one.
+
+    tails: of what launches differ by.
+    """
+    rng = np.random.default_rng(
+        zlib.crc32(f"first pair {noise}{tails if tails != 'normal' else ''}".encode())
+    )
     layout = even_layout()
-    values = session_of(noise, n, order(4), layout, rng)  # of which the first pair is seen
-    change = values[:, 1] - values[:, 0]
+    values = session_of(noise if tails == "normal" else replace(noise, launch=0.0), n, order(4), layout, rng)
+    if tails == "t3":
+        values = values + noise.launch * rng.standard_t(3, values.shape) / np.sqrt(3)
+    change = values[:, 1] - values[:, 0]  # of the session the first pair is seen
     most = outright(len(layout.columns))
     return FirstPairFigures(
         100 * float((change > most).any(axis=1).mean()),

@@ -10,7 +10,7 @@ import numpy as np
 
 from suite.gate.accepted import step_rounds
 from suite.gate.baselines import Baseline, BaselineSession
-from suite.gate.duet import Rounds, change
+from suite.gate.duet import Rounds, beside, pairs_of
 from suite.gate.errors import BadMeasurement
 from suite.gate.layout import Column, Layout
 from suite.gate.paired import Borne, added
@@ -123,19 +123,13 @@ def _compared(
     layout = Layout(tuple(columns))
     if in_turn:
         told = [
-            change(
+            pairs_of(
                 rounds_of(key.metric, rule.sign, pairs[key[:2]], acceptance.borne.get(g)),
                 arms=len(pairs[key[:2]][1].derived_from) or 1,
             )
             for g, (key, rule) in enumerate(judged.items())
         ]
-        result = compare_pairs(
-            np.array([[centre for centre, _ in told]]),
-            Spread(*(np.array([[float(p[0]) for p in part]]) for part in _columns(told))),
-            layout,
-            share=share,
-            acceptance=acceptance,
-        )
+        result = compare_pairs(beside(told), layout, share=share, acceptance=acceptance)
         return {key: _verdict(key, rule, result, g) for g, (key, rule) in enumerate(judged.items())}
     values = np.empty((1, len(builds), len(judged)))
     for g, side in enumerate(sides):
@@ -145,10 +139,6 @@ def _compared(
             values[0, [b == letter for b in builds], g] = read.logs(series.launches)
     result = compare_builds(values, builds, layout, share=share, acceptance=acceptance)
     return {key: _verdict(key, rule, result, g) for g, (key, rule) in enumerate(judged.items())}
-
-
-def _columns(told: Sequence[tuple[float, Spread]]) -> tuple[list[Array], list[Array]]:
-    return [spread.variance for _, spread in told], [spread.df for _, spread in told]
 
 
 def rounds_of(metric: str, sign: float, sides: tuple[Series, Series], borne: Borne | None = None) -> Rounds:

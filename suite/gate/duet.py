@@ -28,25 +28,67 @@ class Rounds(NamedTuple):
     new: Sequence[Array]
 
 
-def change(rounds: Rounds, arms: int = 1) -> tuple[float, Spread]:
-    """The difference of the pairs, and its spread: that of pairs within a launch, and of launches, as stated.
+class Pairs(NamedTuple):
+    """What the pairs of rounds of each figure tell, (N, G).
+
+    change: their mean difference, signed log; NaN where no pair is whole. variance, df: of one pair about the others of
+    its launch and order, and how many times that, `weight`, is in the change. launches: variance that launches bring
+    into it, as it is stated; seen: as they show it themselves, 0 of a single one.
+    """
+
+    change: Array
+    variance: Array
+    df: Array
+    weight: Array
+    launches: Array
+    seen: Array
+
+    def spread(self, variance: Array, df: Array) -> Spread:
+        """Of the change, with the variance of a pair as it is known best.
+
+        Degrees of freedom are weighed by the parts' shares of the variance and not by the squares of these, as
+        Satterthwaite does: two or three pairs that are alike by luck would make him take the whole for known.
+        """
+        rounds = self.weight * variance
+        total = rounds + self.launches
+        with np.errstate(divide="ignore", invalid="ignore"):
+            freedom = np.where(rounds > 0, df * total / rounds, NO_LIMIT)
+        known = np.where(df > 0, np.maximum(total, self.seen), math.nan)
+        return Spread(known, np.clip(freedom, 1.0, NO_LIMIT))
+
+
+def pairs_of(rounds: Rounds, arms: int = 1) -> Pairs:
+    """What the pairs of one figure tell; (1, 1).
 
     The two orders are averaged apart and then with equal weight, so that what being asked first is worth, or a steady
     drift, is nobody's change, of however many rounds. arms: that a figure is made of; a ratio has the launches of two.
-    NaN where no pair is whole.
     """
     launches = [_by_order(old, new) for old, new in zip(rounds.old, rounds.new, strict=True)]
     told = [orders for orders in launches if all(map(len, orders))]
     if not told:
         left = np.concatenate([d for orders in launches for d in orders]) if launches else np.array([])
-        return float(left.mean()) if len(left) else math.nan, _unknown()
+        return _one(float(left.mean()) if len(left) else math.nan, math.nan, 0.0, 1.0, 0.0, 0.0)
     of_each = np.array([np.mean([d.mean() for d in orders]) for orders in told])
     groups = [d for orders in told for d in orders]
     df = sum(len(d) - 1 for d in groups)
     within = sum(float(((d - d.mean()) ** 2).sum()) for d in groups) / df if df else math.nan
-    of_rounds = within * sum(1 / len(d) for d in groups) / (ORDERS * len(told)) ** 2
-    seen = float(of_each.var(ddof=1)) / len(told) if len(told) > 1 else 0.0
-    return float(of_each.mean()), _with_launches(of_rounds, df, len(told), seen, arms)
+    return _one(
+        float(of_each.mean()),
+        within,
+        df,
+        sum(1 / len(d) for d in groups) / (ORDERS * len(told)) ** 2,
+        2 * arms * LAUNCH_SD**2 / len(told),
+        float(of_each.var(ddof=1)) / len(told) if len(told) > 1 else 0.0,
+    )
+
+
+def _one(*figures: float) -> Pairs:
+    return Pairs(*(np.array([[figure]]) for figure in figures))
+
+
+def beside(columns: Sequence[Pairs]) -> Pairs:
+    """Figures of one run, side by side."""
+    return Pairs(*(np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)))
 
 
 def itself(rounds: Rounds) -> float:
@@ -70,17 +112,3 @@ def _by_order(old: Array, new: Array) -> list[Array]:
     rounds = min(len(old), len(new))
     difference = np.asarray(new[:rounds] - old[:rounds], dtype=float)
     return [np.asarray(d[np.isfinite(d)]) for d in (difference[i::ORDERS] for i in range(ORDERS))]
-
-
-def _unknown() -> Spread:
-    return Spread(np.array([math.nan]), np.array([1.0]))
-
-
-def _with_launches(of_rounds: float, df: int, launches: int, seen: float, arms: int) -> Spread:
-    """The spread of rounds, and that of launches on top as it is stated; or what the launches show, if that is more."""
-    of_launches = 2 * arms * LAUNCH_SD**2 / launches
-    if not df:
-        return _unknown()
-    total = of_rounds + of_launches
-    freedom = total**2 / (of_rounds**2 / df) if of_rounds > 0 else NO_LIMIT
-    return Spread(np.array([max(total, seen)]), np.array([min(freedom, NO_LIMIT)]))

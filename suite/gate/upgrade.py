@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from suite.gate.decide import PASS_WIDTH
 from suite.gate.deltas import FLOOR
+from suite.gate.duet import Pairs
 from suite.gate.layout import Layout
 from suite.gate.paired import NO_ACCEPTANCE, AcceptanceColumns, accepted_by, added, by_prompt, carried
 from suite.gate.robust import Array, holm, squeeze
@@ -127,21 +128,17 @@ def compare_builds(
 
 
 def compare_pairs(
-    change: Array,
-    spread: Spread,
-    layout: Layout,
-    *,
-    share: float = 1.0,
-    acceptance: AcceptanceColumns = NO_ACCEPTANCE,
+    pairs: Pairs, layout: Layout, *, share: float = 1.0, acceptance: AcceptanceColumns = NO_ACCEPTANCE
 ) -> Comparison:
     """Judge two builds that were up at once and asked in turn (`suite.gate.duet`).
 
-    change: (1, G), of each column the mean difference of its pairs of rounds, signed log; spread: what it is worth.
+    How pairs of rounds scatter is learned of all metrics together, as of launches.
     """
-    centre, told = change.copy(), by_prompt(spread, acceptance)
-    for g, pairs in acceptance.judged.items():
-        centre[:, g] = pairs.change[0]
-    return _conclude(centre, told, layout, ALPHA * share, acceptance)
+    change = pairs.change.copy()
+    spread = by_prompt(pairs.spread(*_shrunk(layout, pairs.variance, pairs.df)), acceptance)
+    for g, told in acceptance.judged.items():
+        change[:, g] = told.change[0]
+    return _conclude(change, spread, layout, ALPHA * share, acceptance)
 
 
 def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:

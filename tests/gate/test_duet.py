@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from suite.gate import Launch, Series
 from suite.gate.builds import judge_builds
-from suite.gate.duet import LAUNCH_SD, Rounds, change, itself
+from suite.gate.duet import LAUNCH_SD, Rounds, itself, pairs_of
+from suite.gate.spread import Spread
 from suite.gate.upgrade import order
 from tests.gate.test_two_builds import SPEED, compared, said
 
@@ -28,6 +29,13 @@ def noisy(
         old.append(machine + own * chance.standard_normal(rounds))
         new.append(machine + math.log1p(slower) + own * chance.standard_normal(rounds))
     return Rounds(old, new)
+
+
+def change(rounds: Rounds, arms: int = 1) -> tuple[float, Spread]:
+    """Of one figure by itself: nothing is learned of others."""
+    told = pairs_of(rounds, arms)
+    spread = told.spread(told.variance, told.df)
+    return float(told.change[0, 0]), Spread(spread.variance[0], spread.df[0])
 
 
 @given(st.integers(1, 4), st.integers(3, 12), st.integers(0, 10**6))
@@ -132,12 +140,12 @@ def test_a_duet_sees_ten_percent_where_launches_in_turn_see_nothing(slower: floa
     assert new is not None
     chance = np.random.default_rng(7)
     machine = [np.exp(0.25 * chance.standard_normal(5)) for _ in old.launches]
-    sides = [[wandering(s, machine)] for s in (old, new)]
-    told = {v.metric: v.answer for v in judge_builds(*sides, order(2), in_turn=True)}
+    before, after = ([wandering(s, machine)] for s in (old, new))
+    told = {v.metric: v.answer for v in judge_builds(before, after, order(2), in_turn=True)}
     assert {told["tpot_s"], told["output_tokens_per_s"]} == answers
     apart = [np.exp(0.25 * chance.standard_normal(5)) for _ in old.launches]
-    sides = [[wandering(old, machine)], [wandering(new, apart)]]
-    assert {v.answer for v in judge_builds(*sides, order(2))} == {"inconclusive"}
+    before, after = [wandering(old, machine)], [wandering(new, apart)]
+    assert {v.answer for v in judge_builds(before, after, order(2))} == {"inconclusive"}
 
 
 def test_one_launch_of_each_is_enough_for_a_duet_and_its_a_a_is_told() -> None:

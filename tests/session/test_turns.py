@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.gate.duet import Rounds, change, itself
+from suite.gate.duet import Rounds, itself, pairs_of
 from suite.session.turns import Turns
 
 SIZE = st.floats(-3.0, 3.0)
@@ -90,7 +90,7 @@ def test_an_order_a_cold_first_round_and_a_drift_of_any_size_are_nobodys_change(
     old, new = (other, mine) if candidates_item else (mine, other)
     told = Rounds([np.array(old.kept)], [np.array(new.kept)])
     assert len(mine.kept) == len(other.kept) == rounds
-    assert change(told)[0] == pytest.approx(slower, abs=1e-9)
+    assert pairs_of(told).change[0, 0] == pytest.approx(slower, abs=1e-9)
     if rounds >= 4:
         assert itself(told) == pytest.approx(0.0, abs=1e-9)
 
