@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proofs.calibrate.noise import Noise, _rounds, even_layout
-from suite.gate.duet import Pairs, Rounds, beside, pairs_of
+from suite.gate.duet import LAUNCH_SD, Pairs, Rounds, beside, pairs_of
 from suite.gate.layout import Layout
 from suite.gate.robust import Array, t_quantile
 from suite.gate.upgrade import compare_pairs, shares
@@ -26,7 +26,8 @@ COLD, WARMS = 0.5, 0.1
 class Duet:
     """One kind of duet, relative sizes. place: what being asked first is worth at most, either way; drift: of a whole launch.
 
-    launches: of each build at each look; effects: losses that are looked for; tails: of what launches differ by.
+    launches: of each build at each look; effects: losses that are looked for; tails: of what launches differ by;
+    stated: what they are said to differ by; margin: of all figures.
     """
 
     noise: Noise
@@ -36,6 +37,8 @@ class Duet:
     drift: float = 0.05
     effects: tuple[float, ...] = (0.03, 0.05, 0.10)
     tails: Literal["normal", "t3"] = "normal"
+    stated: float = LAUNCH_SD
+    margin: float = 0.02
 
     @property
     def name(self) -> str:
@@ -43,6 +46,7 @@ class Duet:
         looks = ", ".join(f"{n}+{n}" for n in self.launches)
         tails = f", launches {self.tails}" if self.tails != "normal" else ""
         tails += ", unequal noise" if self.noise.scales else ""
+        tails += f", margin {100 * self.margin:g} %" if self.margin != 0.02 else ""
         return f"{looks} launches of {self.rounds} rounds, cv {100 * self.noise.cv:g} % launch {100 * self.noise.launch:g} %{tails}"
 
 
@@ -60,9 +64,9 @@ class DuetFigures:
 def measure_duet(duet: Duet, n: int) -> DuetFigures:
     """Judge `n` duets without a change, and with one in one metric."""
     rng = np.random.default_rng(zlib.crc32(f"duet {duet}".encode()))
-    layout = even_layout()
+    layout = Layout(tuple(replace(column, margin=duet.margin) for column in even_layout().columns))
     old, new = played(duet, layout, n, rng)
-    told = [_told(old[:, :many], new[:, :many]) for many in duet.launches]
+    told = [_told(old[:, :many], new[:, :many], duet.stated) for many in duet.launches]
     picked = np.zeros((n, len(layout.columns)))
     picked[np.arange(n), np.arange(n) % len(layout.columns)] = 1.0
 
@@ -120,10 +124,15 @@ def _luck(duet: Duet, shape: tuple[int, ...], rng: np.random.Generator) -> Array
     return rng.standard_normal(shape)
 
 
-def _told(old: Array, new: Array) -> Pairs:
+def _told(old: Array, new: Array, stated: float) -> Pairs:
     """What the pairs of each run tell (N, G)."""
     rows = [
-        beside([pairs_of(Rounds(list(before), list(after))) for before, after in zip(*sides, strict=True)])
+        beside(
+            [
+                pairs_of(Rounds(list(before), list(after)), launch_sd=stated)
+                for before, after in zip(*sides, strict=True)
+            ]
+        )
         for sides in zip(old.swapaxes(1, 2), new.swapaxes(1, 2), strict=True)
     ]
     return Pairs(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))

@@ -299,10 +299,14 @@ class MetricChange(_Table):
 
 
 class Gate(_Table):
-    """The gate's settings: by metric (``[gate.metrics.ttft_s]``), and by arm and metric (``[gate.arms.NAME.ttft_s]``)."""
+    """The gate's settings: by metric (``[gate.metrics.ttft_s]``), and by arm and metric (``[gate.arms.NAME.ttft_s]``).
+
+    ``duet_launch_sd``: relative SD of what launches of one build differ by here, asked in turn (``--duet``).
+    """
 
     metrics: dict[str, MetricChange] = {}
     arms: dict[Name, dict[str, MetricChange]] = {}
+    duet_launch_sd: float | None = Field(default=None, gt=0, lt=1)
 
 
 Tolerable: TypeAlias = Literal[

@@ -77,7 +77,8 @@ def judge_builds(
             else:
                 judged[key] = rule
     if judged:
-        verdicts |= _compared(judged, pairs, builds, share, in_turn=in_turn)
+        launch_sd = book.duet_launch_sd if in_turn else None
+        verdicts |= _compared(judged, pairs, builds, share, launch_sd)
     return [verdicts[key] for key in sorted(verdicts)]
 
 
@@ -114,18 +115,19 @@ def _compared(
     pairs: dict[tuple[str, str], tuple[Series, Series]],
     builds: str,
     share: float,
-    *,
-    in_turn: bool,
+    launch_sd: float | None,
 ) -> dict[Key, BuildVerdict]:
+    """launch_sd: of a duet, what launches are said to differ by; None where launches were made in turn."""
     sides = [_side(key, rule, *pairs[key[:2]]) for key, rule in judged.items()]
     acceptance = acceptance_of(sides)
     columns = [Column(k.question, k.arm, r.kind, True, r.margin) for k, r in judged.items()]
     layout = Layout(tuple(columns))
-    if in_turn:
+    if launch_sd is not None:
         told = [
             pairs_of(
                 rounds_of(key.metric, rule.sign, pairs[key[:2]], acceptance.borne.get(g)),
                 arms=len(pairs[key[:2]][1].derived_from) or 1,
+                launch_sd=launch_sd,
             )
             for g, (key, rule) in enumerate(judged.items())
         ]

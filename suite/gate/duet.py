@@ -18,7 +18,8 @@ from suite.gate.spread import Spread
 ORDERS = 2
 """Rounds of even number begin with one build and those of odd number with the other (`suite.session.turns`)."""
 LAUNCH_SD = 0.01
-"""What launches of one build are said to differ by (SD of the log) where both were asked in turn."""
+"""What launches of one build are said to differ by (SD of the log) where both were asked in turn, unless the target
+says otherwise: no more than a calm machine."""
 
 
 class Rounds(NamedTuple):
@@ -57,11 +58,12 @@ class Pairs(NamedTuple):
         return Spread(known, np.clip(freedom, 1.0, NO_LIMIT))
 
 
-def pairs_of(rounds: Rounds, arms: int = 1) -> Pairs:
+def pairs_of(rounds: Rounds, arms: int = 1, launch_sd: float = LAUNCH_SD) -> Pairs:
     """What the pairs of one figure tell; (1, 1).
 
     The two orders are averaged apart and then with equal weight, so that what being asked first is worth, or a steady
     drift, is nobody's change, of however many rounds. arms: that a figure is made of; a ratio has the launches of two.
+    launch_sd: what launches of one build are said to differ by.
     """
     launches = [_by_order(old, new) for old, new in zip(rounds.old, rounds.new, strict=True)]
     told = [orders for orders in launches if all(map(len, orders))]
@@ -77,7 +79,7 @@ def pairs_of(rounds: Rounds, arms: int = 1) -> Pairs:
         within,
         df,
         sum(1 / len(d) for d in groups) / (ORDERS * len(told)) ** 2,
-        2 * arms * LAUNCH_SD**2 / len(told),
+        2 * arms * launch_sd**2 / len(told),
         float(of_each.var(ddof=1)) / len(told) if len(told) > 1 else 0.0,
     )
 

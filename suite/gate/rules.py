@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from suite.config import Target
+from suite.gate.duet import LAUNCH_SD
 from suite.gate.errors import GateError
 from suite.metrics.registry import MARGIN, METRICS, Better, Kind, near
 
@@ -40,7 +41,8 @@ class Rules:
     """The rule of every metric, with overrides by arm. Later overrides win; an arm's win over the metric's.
 
     metrics: {"ttft_s": {"margin": 0.05, "gated": False}, ...}; arms: {"mtp-on": {"ttft_s": {...}}, ...}.
-    Overrides may set any field but the name.
+    Overrides may set any field but the name. duet_launch_sd: what launches of one build are said to differ by
+    where both builds are asked in turn (SD of the log).
     Raises GateError for an unknown metric or field, or a value that cannot be, and names where.
     """
 
@@ -50,7 +52,9 @@ class Rules:
         *,
         metrics: Mapping[str, Mapping[str, Any]] | None = None,
         arms: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+        duet_launch_sd: float = LAUNCH_SD,
     ) -> None:
+        self.duet_launch_sd = duet_launch_sd
         self._rules = {rule.name: rule for rule in rules}
         for name, changes in (metrics or {}).items():
             self._rules[name] = _changed(self._rules.get(name), name, changes, "gate.metrics")
@@ -74,6 +78,7 @@ class Rules:
                 arm: {name: change.model_dump(exclude_none=True) for name, change in changes.items()}
                 for arm, changes in gate.arms.items()
             },
+            duet_launch_sd=gate.duet_launch_sd or LAUNCH_SD,
         )
 
     def of(self, metric: str, arm: str) -> MetricRule | None:

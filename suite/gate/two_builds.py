@@ -33,6 +33,8 @@ WORDS: dict[str, Word] = {
 }
 FEWEST = 2
 """Launches of each build that a figure is judged by, unless it is compared prompt by prompt."""
+ENOUGH = 4
+"""Pairs of rounds of a duet, two of either order, of which it can be told how they scatter."""
 MOST_PAIRS = 50
 TIMED = ("decode", "latency")
 
@@ -192,6 +194,9 @@ class _Case:
         rule = self.book.of(key.metric, key.arm)
         assert rule is not None
         word = WORDS[told.answer]
+        if told.change is not None and told.ci_low is not None and math.isnan(told.ci_low):
+            reason = "too few pairs of rounds are left to tell how far they scatter"
+            return self._plain(key, rule, "inconclusive", reason, f"{ENOUGH} pairs of rounds at least")
         if word == "invalid" or told.change is None or math.isnan(told.change):
             word = "invalid"
             reason = told.headline.removeprefix(f"{rule.label}: ")
@@ -212,7 +217,7 @@ class _Case:
             self._reason(rule, word, estimate, old, new),
             estimate,
             rule.margin,
-            more_pairs(estimate, rule, pairs) if word == "inconclusive" else "",
+            more_pairs(estimate, rule, pairs, duet=self.session.plan.duet) if word == "inconclusive" else "",
             look,
         )
 
@@ -349,10 +354,10 @@ class _Case:
         ]
 
 
-def more_pairs(estimate: Estimate, rule: MetricRule, pairs: int) -> str:
+def more_pairs(estimate: Estimate, rule: MetricRule, pairs: int, *, duet: bool = False) -> str:
     """What would settle a figure, if it goes on as it began: how many pairs of launches more, or that none would.
 
-    The half-width of the interval shrinks as one over the square root of the launches.
+    The half-width of the interval shrinks as one over the square root of the launches. duet: they were asked in turn.
     """
     low, high, change = estimate.ci_low, estimate.ci_high, estimate.change
     if low is None or high is None or change is None or min(low, high) <= -1:
@@ -366,7 +371,8 @@ def more_pairs(estimate: Estimate, rule: MetricRule, pairs: int) -> str:
     more = max(1, needed - pairs)
     what = "show that it is as fast" if loss <= margin else "show the loss"
     if more > MOST_PAIRS:
-        return f"more than {MOST_PAIRS} more pairs of launches: this machine is too noisy to {what}; --duet sees more"
+        hint = "" if duet else "; --duet sees more"
+        return f"more than {MOST_PAIRS} more pairs of launches: this machine is too noisy to {what}{hint}"
     return f"about {more} more pair{'s' if more > 1 else ''} of launches, if it goes on like this, to {what}"
 
 

@@ -24,7 +24,7 @@ from suite.report import categories, pages, pictures
 from suite.report.allure_files import ARM, BUILD, LAUNCH, QUESTION, RUN, VERDICT, title
 from suite.report.ci_system import executor
 from suite.report.told import ToldRun
-from suite.session.plan import REFERENCE
+from suite.session.plan import CANDIDATE, REFERENCE
 
 TOP = "00"
 """Before the run's sentence, which is the name of the suite on top: a list that is folded shows it."""
@@ -239,6 +239,8 @@ def _environment(run: ToldRun) -> str:
     for name, told in KNOWN.items():
         value = next((source[name] for source in sources if source.get(name) not in (None, "")), None)
         facts |= {told: value} if value is not None else {}
+    if session.reference is not None:
+        facts |= {REFERENCE: session.reference.name, CANDIDATE: session.reference.candidate}
     facts |= {"budget": session.plan.budget, "run": session.run_id, "started": session.started_at}
     return "".join(f"{_property(name)}={_property(one_line(str(value)))}\n" for name, value in facts.items())
 

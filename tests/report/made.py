@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import tempfile
@@ -23,6 +24,7 @@ from suite.gate import (
     save_run,
     speedup,
 )
+from suite.session.plan import BUILDS, REFERENCE
 
 LOADS = {1: (100.0, 220.0), 4: (380.0, 700.0), 16: (1300.0, 1700.0), 64: (3600.0, 3100.0)}
 """Output tokens/s with MTP off and on, by clients: on loses at the most."""
@@ -130,12 +132,14 @@ def stored(root: Path, run: Session) -> Path:
 def allure_results(
     directory: Path, run: Session, parameters: dict[str, str] | None = None, worse: tuple[str, ...] = ()
 ) -> None:
-    """What allure-pytest leaves of the run's items: each launch of each series, and its verdict, failed for arms in ``worse``."""
+    """What allure-pytest leaves of the run's items: each launch of each series, of both builds where two are compared,
+    and its verdict, failed for arms in ``worse``."""
     directory.mkdir(parents=True, exist_ok=True)
+    builds = BUILDS if run.reference is not None else ("",)
     for series in run.series:
         launches = [] if series.derived_from else [str(n) for n in range(1, len(series.launches) + 1)]
-        for launch in (*launches, "verdict"):
-            _result(directory, run, series, launch, parameters or {}, worse)
+        for launch, build in (*itertools.product(launches, builds), ("verdict", "")):
+            _result(directory, run, series, launch, build, parameters or {}, worse)
 
 
 def _result(
@@ -143,6 +147,7 @@ def _result(
     run: Session,
     series: Series,
     launch: str,
+    build: str,
     parameters: dict[str, str],
     worse: tuple[str, ...],
 ) -> None:
@@ -156,11 +161,11 @@ def _result(
         "arm": series.arm,
         "launch": launch,
         "run": run.run_id,
+        **({"build": build} if build else {}),
     }
     regressed = launch == "verdict" and series.arm in worse
-    failed = [
-        o for o in run.outcomes if (o.item, o.arm, str(o.launch)) == (series.question, series.arm, launch)
-    ]
+    outcomes = run.reference.outcomes if build == REFERENCE and run.reference else run.outcomes
+    failed = [o for o in outcomes if (o.item, o.arm, str(o.launch)) == (series.question, series.arm, launch)]
     result: dict[str, Any] = {
         "uuid": name,
         "name": f"test_{series.question}",

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from suite import redact
-from suite.gate import Plan
+from suite.gate import Plan, Reference
 from suite.report import allure_run, categories, pages, pictures, told
 from suite.report.ci_system import executor
 from suite.report.clean import clean
@@ -115,6 +116,31 @@ def test_history_ids_survive_parameters_runs_and_titles(tmp_path: Path, undrawn:
     ids = [sorted(r["historyId"] for r in made.results(where)) for where in (directory, other)]
     assert ids[0] == ids[1]
     assert len(set(ids[0])) == len(ids[0])
+
+
+def test_of_two_builds_each_item_is_a_test_of_its_own_and_says_whose_it_is(
+    tmp_path: Path, undrawn: None
+) -> None:
+    session = made.session(slow=0.0)
+    refused = made.lost("decode_throughput[c1]", "mtp-off", 1, "no route to the host")
+    compared = msgspec.structs.replace(
+        session, reference=Reference("0.5.20", "0.5.23", session.series, [refused])
+    )
+    directory = tmp_path / "allure"
+    made.allure_results(directory, compared)
+    allure_run.write(directory, told.read(made.stored(tmp_path, compared)), variables={})
+    results = made.results(directory)
+    for identity in ("historyId", "testCaseId", "name"):
+        assert len({r[identity] for r in results}) == len(results)
+    first = [r for r in results if r["name"].startswith("decode throughput, 1 client, mtp-off of the")]
+    assert {r["name"]: r["status"] for r in first if r["name"].endswith("launch 1")} == {
+        "decode throughput, 1 client, mtp-off of the reference, launch 1": "broken",
+        "decode throughput, 1 client, mtp-off of the candidate, launch 1": "passed",
+    }
+    (message,) = [r["statusDetails"]["message"] for r in first if "statusDetails" in r]
+    assert message.startswith("Infrastructure: ")
+    properties = (directory / "environment.properties").read_text().splitlines()
+    assert {"reference=0.5.20", "candidate=0.5.23"} <= set(properties)
 
 
 def test_writing_again_replaces_what_was_written(tmp_path: Path, undrawn: None) -> None:
