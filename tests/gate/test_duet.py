@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.gate import Launch, Series
+from suite.gate import Launch, Series, Session, judge
 from suite.gate.builds import judge_builds
 from suite.gate.duet import LAUNCH_SD, Rounds, itself, pairs_of
+from suite.gate.rules import Rules
 from suite.gate.spread import Spread
 from suite.gate.upgrade import order
-from tests.gate.test_two_builds import SPEED, compared, said
+from tests.gate.test_two_builds import NOTHING, SPEED, compared, said
 
 
 def noisy(
@@ -155,3 +156,41 @@ def test_one_launch_of_each_is_enough_for_a_duet_and_its_a_a_is_told() -> None:
     assert judgement.verdicts[SPEED].word == "regression"
     assert "5 pairs of rounds" in judgement.verdicts[SPEED].reason
     assert any(note.startswith("A/A of this duet") for note in judgement.notes)
+
+
+def in_turn(**changed: float) -> Session:
+    session = compared(1, spread=0.0, **changed)
+    return msgspec.structs.replace(session, plan=msgspec.structs.replace(session.plan, duet=True))
+
+
+def test_where_too_few_pairs_are_left_it_is_undecided_and_says_what_it_takes() -> None:
+    session = in_turn(slower=0.1)
+    two = [
+        msgspec.structs.replace(
+            s,
+            launches=[
+                msgspec.structs.replace(one, rounds={n: r[:2] for n, r in one.rounds.items()})
+                for one in s.launches
+            ],
+        )
+        for s in session.series
+    ]
+    verdict = said(msgspec.structs.replace(session, series=two)).verdicts[SPEED]
+    assert (verdict.word, verdict.needs) == ("inconclusive", "4 pairs of rounds at least")
+
+
+def test_what_a_target_states_of_its_launches_widens_what_is_said() -> None:
+    session = in_turn()
+    widths = []
+    for rules in (Rules(), Rules(duet_launch_sd=0.03)):
+        estimate = judge(session, NOTHING, rules).verdicts[SPEED].estimate
+        assert estimate.ci_high is not None
+        assert estimate.ci_low is not None
+        widths.append(estimate.ci_high - estimate.ci_low)
+    assert widths[1] > 2 * widths[0]
+
+
+def test_a_duet_is_not_told_that_a_duet_sees_more() -> None:
+    session = in_turn()
+    verdict = judge(session, NOTHING, Rules(duet_launch_sd=0.9)).verdicts[SPEED]
+    assert verdict.needs.endswith("too noisy to show that it is as fast")
