@@ -80,13 +80,20 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
 
 def _difference(source: str, changed: str) -> tuple[int, str, str] | None:
-    """Number, old and new text of the changed line; None where only an annotation changed (``int | None``)."""
+    """Number, old and new text of the changed line; None where it means nothing when the code runs.
+
+    That is an annotation (``int | None``), and whether a dataclass is frozen or has slots.
+    """
     old, new = source.splitlines(), changed.splitlines()
     for tag, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             before = " ".join(line.strip() for line in old[start:end])
             after = " ".join(line.strip() for line in new[first:last])
-            return (start + 1, before, after) if not _annotation(before, after) else None
+            return (
+                None
+                if _annotation(before, after) or before.startswith("@dataclass")
+                else (start + 1, before, after)
+            )
     return None
 
 

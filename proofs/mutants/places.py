@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Files that are mutated, and the tests that are run against each mutant, the quickest first."""
+    """Files that are mutated, and the tests that are run against each mutant."""
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
@@ -15,23 +15,25 @@ class Place(NamedTuple):
 PLACES = {
     "gate/decide": Place(
         ("suite/gate/decide.py",),
-        ("tests/gate/test_judge.py", "tests/gate/test_properties.py"),
+        ("tests/gate/test_judge.py", "tests/gate/test_paired.py", "tests/gate/test_properties.py"),
     ),
     "metrics": Place(
         (
             "suite/metrics/acceptance.py",
+            "suite/metrics/energy.py",
             "suite/metrics/formulas.py",
+            "suite/metrics/registry.py",
             "suite/metrics/requests.py",
             "suite/metrics/rounds.py",
             "suite/metrics/validity.py",
         ),
-        ("tests/test_metrics.py",),
+        ("tests/test_metrics.py", "tests/test_registry.py", "tests/probes/test_fitness.py"),
     ),
-    "session/verdict_items": Place(
+    "session/judging": Place(
         (
-            "suite/session/verdict_items.py",
-            "suite/session/measurement.py",
             "suite/session/fitness.py",
+            "suite/session/measurement.py",
+            "suite/session/verdict_items.py",
         ),
         (
             "tests/session/test_verdict_items.py",
@@ -40,4 +42,4 @@ PLACES = {
         ),
     ),
 }
-"""By the name of a place, which is what ``--only`` takes."""
+"""By the name of a place. Each is judged as a whole: what its tests may leave alive is a share of all its mutants."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from suite.load.records import FaultKind, RequestRecord, Round
 from suite.metrics.acceptance import REPLICAS, acceptance
+from suite.terminal.figures import number
 
 BURST = 3
 """Events in a usual burst from which on a stream counts as buffered. A server sends one event a step; a busy machine, or
@@ -88,7 +89,7 @@ def _buffering(records: Sequence[RequestRecord], lag_s: float) -> list[InvalidRo
         return []
     if silence and float(np.median(silence)) <= lag_s:
         return []
-    pause = f", {1000 * float(np.median(silence)):.3g} ms of silence between them" if silence else ""
+    pause = f", {number(float(np.median(silence)), 's')} of silence between them" if silence else ""
     evidence = (
         f"{sum(sizes)} events of {len(records)} answers came in {len(sizes)} bursts, up to {max(sizes)} at once{pause}: "
         "a proxy or gateway before the server collects the stream; switch its buffering off (nginx: proxy_buffering "

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from suite.gate import Invalid
 from suite.session.asked import PlannedWorkload
+from suite.terminal.figures import number
 
 TELLING_TOKENS = 64
 """Answers shorter than this have no TPOT to speak of."""
@@ -23,7 +24,8 @@ def tolerated(found: Iterable[Invalid], by_target: Collection[str], asked: Plann
 
 def not_warmed_up(tpot_s: Sequence[float | None], asked: PlannedWorkload) -> list[Invalid]:
     """That the server was still getting faster, where answers are long enough to tell."""
-    if (asked.sampling.max_tokens or 0) < TELLING_TOKENS:
+    tokens = asked.sampling.max_tokens
+    if tokens is None or tokens < TELLING_TOKENS:
         return []
     warming = still_warming(tpot_s)
     return [Invalid("not_warmed_up", warming)] if warming else []
@@ -38,5 +40,5 @@ def still_warming(tpot_s: Sequence[float | None]) -> str | None:
     enough = 0.9 if len(known) > 3 else 0.75
     if len(known) < 3 or known != sorted(known, reverse=True) or known[-1] > known[0] * enough:
         return None
-    fell = f"{1000 * known[0]:.3g} to {1000 * known[-1]:.3g} ms"
+    fell = f"{number(known[0], 's')} to {number(known[-1], 's')}"
     return f"TPOT fell from round to round, {fell}: the server was not warm yet"

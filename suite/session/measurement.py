@@ -46,11 +46,14 @@ class Measurement:
             BrokenPromise: less came from there, or the server does not tell.
         """
         good = [record for round_ in self.played.rounds for record in round_.ok]
-        told = [record for record in good if record.cached_tokens is not None]
+        told = [
+            (record.cached_tokens, record.prompt_tokens)
+            for record in good
+            if record.cached_tokens is not None and record.prompt_tokens is not None
+        ]
         if not told:
             raise BrokenPromise(f"prefix reuse unknown: {self.played.reason('cached_prompt_tokens')}")
-        prompt = sum(record.prompt_tokens or 0 for record in told)
-        cached = sum(record.cached_tokens or 0 for record in told)
+        cached, prompt = sum(tokens for tokens, _ in told), sum(tokens for _, tokens in told)
         possible = prompt * (1 - len(self.played.rounds) / len(told))
         if cached < share * possible:
             raise BrokenPromise(
@@ -60,13 +63,13 @@ class Measurement:
 
     def per_position(self) -> dict[str, float]:
         """The share of verify steps in which the draft at each position was right, over all rounds."""
-        details = [values["acceptance_length"].detail for values in self.played.values]
-        steps = sum(detail.get("verify_steps", 0.0) for detail in details)
-        names = [name for name in (details[0] if details else {}) if name.startswith("position_")]
+        told = [values["acceptance_length"].detail for values in self.played.values]
+        details = [detail for detail in told if detail.get("verify_steps")]
+        steps = sum(detail["verify_steps"] for detail in details)
         return {
             name: sum(d[name] * d["verify_steps"] for d in details if name in d) / steps
-            for name in names
-            if steps
+            for name in (details[0] if details else ())
+            if name.startswith("position_")
         }
 
 

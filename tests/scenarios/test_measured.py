@@ -15,7 +15,7 @@ from suite.session.outcomes import BrokenPromise, InvalidMeasurement
 from suite.session.recording import WorkloadResult
 
 
-def _record(prompt_tokens: int, cached: int | None, fault: Fault | None = None) -> RequestRecord:
+def _record(prompt_tokens: int | None, cached: int | None, fault: Fault | None = None) -> RequestRecord:
     line = Timeline(np.array([0.1]), np.array([1]))
     return RequestRecord(
         0, "p", "code", 0.0, 0.0, 0.0, 1.0, line, prompt_tokens, cached, 1, 0, ("length",), None, fault, 1, 1
@@ -32,7 +32,7 @@ def _round(*records: RequestRecord) -> Round:
         ([0.010, 0.009, 0.007], True),
         ([0.010, 0.009, 0.008], False),  # of three rounds, within noise
         ([0.010, 0.008, 0.009], False),  # not one way
-        ([0.010, 0.008], False),  # two rounds are no trend
+        ([0.010, 0.005], False),  # two rounds are no trend
         ([None, 0.010, 0.009, 0.0085, 0.0081], True),
         ([], False),
     ],
@@ -76,6 +76,25 @@ def test_positions_are_weighted_by_their_verify_steps():
         WorkloadResult(values=[{"acceptance_length": few}, {"acceptance_length": many}])
     ).per_position()
     assert found == {"position_1": pytest.approx(0.1)}
+
+
+@pytest.mark.parametrize("details", [[], [{}], [{"verify_steps": 0, "correct_drafts": 0}]])
+def test_where_no_step_was_verified_no_position_has_a_share(details):
+    values = [{"acceptance_length": Value(None, "", "silent", detail)} for detail in details]
+    assert Measurement(WorkloadResult(values=values)).per_position() == {}
+
+
+def test_a_round_that_tells_no_steps_has_no_weight():
+    told = Value(2.0, "", None, {"position_1": 0.5, "verify_steps": 4})
+    silent = Value(None, "", "silent", {})
+    values = [{"acceptance_length": value} for value in (silent, told)]
+    assert Measurement(WorkloadResult(values=values)).per_position() == {"position_1": 0.5}
+
+
+def test_reuse_is_a_share_of_prompts_whose_length_is_known():
+    reused = WorkloadResult(rounds=[_round(_record(1000, 0), _record(1000, 900), _record(None, 900))])
+    with pytest.raises(BrokenPromise, match=r"900 of 2000 .* at least 950 must"):
+        Measurement(reused).require_reuse(0.95)
 
 
 def test_nothing_answered_is_invalid_and_says_the_first_fault():
@@ -130,11 +149,14 @@ def test_only_answers_that_are_long_enough_tell_of_a_cold_server(tokens, told):
     found = not_warmed_up([0.020, 0.010, 0.008, 0.005], asked)
     assert [reason.name for reason in found] == ["not_warmed_up"] * told
     if told:
-        assert found[0].evidence == "TPOT fell from round to round, 20 to 5 ms: the server was not warm yet"
+        assert (
+            found[0].evidence == "TPOT fell from round to round, 20 ms to 5 ms: the server was not warm yet"
+        )
     assert not_warmed_up([0.010, 0.010, 0.010], asked) == []
 
 
 def test_four_rounds_must_fall_by_a_tenth_and_three_by_a_quarter():
-    assert still_warming([0.0100, 0.0098, 0.0095, 0.0090]) is not None
-    assert still_warming([0.0100, 0.0098, 0.0095, 0.0091]) is None
-    assert still_warming([0.0100, 0.0080]) is None
+    assert still_warming([1.00, 0.98, 0.95, 0.90]) is not None
+    assert still_warming([1.00, 0.98, 0.95, 0.91]) is None
+    assert still_warming([1.00, 0.90, 0.75]) is not None
+    assert still_warming([1.00, 0.90, 0.76]) is None

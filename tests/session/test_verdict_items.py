@@ -174,3 +174,16 @@ def test_a_broken_promise_is_told_by_its_headlines_and_the_rest_by_what_they_sha
 def test_an_accepted_regression_is_no_missing_baseline() -> None:
     with pytest.raises(pytest.skip.Exception):
         judge(verdict("tpot_s", "regression"), accepted="known", require_baseline=True).decide(SERIES)
+
+
+def test_what_was_not_measured_is_told_in_full_where_it_failed_and_here_by_its_first_reason() -> None:
+    """Later failures of a series follow from its first; beside a figure that was measured it is invalid like any."""
+    first, second = (
+        verdict(m, "invalid", "", None, f"not measured: {m} is gone") for m in ("tpot_s", "ttft_s")
+    )
+    with pytest.raises(pytest.skip.Exception, match=r"\Anot measured: tpot_s is gone\Z"):
+        judge(first).decide(SERIES)
+    with pytest.raises(pytest.skip.Exception, match=r"\Anot measured: tpot_s is gone\Z"):
+        judge(second, first).decide(SERIES)
+    with pytest.raises(InvalidMeasurement, match="ttft_s is gone"):
+        judge(verdict("tpot_s", "pass"), second).decide(SERIES)
