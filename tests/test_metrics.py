@@ -322,6 +322,7 @@ def _sent(gaps: list[float]) -> RequestRecord:
         ([0.0] + [0.01] * 39, False),  # once
         ([0.0, 0.01, 0.01, 0.01] * 10, False),  # now and then: a late reader
         ([0.0] * 12, True),  # all at once
+        ([0.0, 0.0, 0.0], True),  # the fewest that tell
         ([0.0, 0.0], False),  # too few to say
     ],
 )
@@ -335,3 +336,191 @@ def test_bursts_say_nothing_where_the_machine_itself_is_as_late(lag_s: float, bu
     burst = _sent([0.0, 0.0, 0.0, 0.04] * 10)
     found = metrics.validity(round_of(burst, burst, client=ClientHealth(0, lag_s, 0, 0, 0, 0)))
     assert ("buffering" in [reason.name for reason in found]) is buffered
+
+
+def _held(round_: Round, **expected: Any) -> dict[str, str]:
+    """Why a round is not to be believed: evidence by name."""
+    return {reason.name: reason.evidence for reason in metrics.validity(round_, **expected)}
+
+
+def test_bursts_are_told_by_how_many_how_large_and_how_long_the_silence_between_them() -> None:
+    short = record([(1.5, 1), (1.6, 2)])  # says nothing, and stops nobody from being looked at
+    bursts = _sent([0.0, 0.0, 0.0, 0.04, 0.0, 0.0, 0.04, 0.0, 0.0])
+    told = _held(round_of(short, bursts, bursts))["buffering"]
+    assert told.startswith(
+        "20 events of 3 answers came in 6 bursts, up to 4 at once, 40 ms of silence between them: "
+    )
+    at_once = _held(round_of(_sent([0.0] * 12)))["buffering"]
+    assert at_once.startswith("13 events of 1 answers came in 1 bursts, up to 13 at once: ")
+
+
+def test_silence_that_is_just_as_long_as_the_machine_is_late_is_no_evidence() -> None:
+    burst = _sent([0.0, 0.0, 0.0, 0.5] * 10)
+    late = ClientHealth(0, 0.5, 0, 0, 0, 0)
+    assert "buffering" not in _held(round_of(burst, client=late))
+
+
+def test_each_kind_of_failure_is_told_by_its_first() -> None:
+    more = record([], fault=Fault(FaultKind.reset, "gone again"), completion_tokens=None)
+    refused = record([], fault=Fault(FaultKind.refused, "no listener"), completion_tokens=None)
+    found = [reason.evidence for reason in metrics.validity(round_of(THREE, FAILED, more, refused))]
+    assert found == [
+        "1 of 4 requests refused; the first: no listener",
+        "2 of 4 requests reset; the first: gone",
+    ]
+
+
+def test_a_client_beyond_its_limits_says_which() -> None:
+    for reason, told in (("too slow", "too slow"), (None, "beyond its limits")):
+        late = ClientHealth(0, 0, 0, 0, 0, 0, saturated=True, reason=reason)
+        assert _held(round_of(THREE, client=late)) == {"client_saturated": told}
+
+
+def test_answers_that_differ_in_what_they_tell_come_from_several_servers() -> None:
+    told = record([(2.0, 8)], spec=SpecDetails(2, 4, 6, (0, 1, 0, 1)))
+    mixed = _held(round_of(told, THREE, THREE))["mixed_answers"]
+    assert mixed.startswith(
+        "1 of 3 answers report speculative work and 2 do not: more than one server answers"
+    )
+    assert "mixed_answers" in _held(round_of(told, record([(2.0, 2)])))
+    for tokens in (None, 0, 1):  # no step beyond prefill
+        assert _held(round_of(told, record([(2.0, 1)], completion_tokens=tokens)), full_length=False) == {}
+
+
+def test_an_answer_is_whole_at_max_tokens_of_each_of_its_choices() -> None:
+    two = {"finish_reasons": ("length", "stop"), "max_tokens": 8}
+    assert _held(round_of(record([(1.5, 8), (2.0, 16)], **two))) == {}
+    early, earlier = record([(1.5, 8), (2.0, 15)], **two), record([(1.5, 8), (2.0, 12)], prompt="b", **two)
+    silent = record([(2.0, 8)], completion_tokens=None)
+    assert _held(round_of(early, earlier, THREE, silent))["early_stop"].startswith(
+        "2 of 3 answers ended before max_tokens, the shortest (b) after 12 of 8 tokens, finish_reason 'length'"
+    )
+    nothing = record([(2.0, 8)], completion_tokens=0)
+    assert "after 0 of 8 tokens" in _held(round_of(early, nothing))["early_stop"]
+
+
+def test_cache_hits_are_a_share_of_the_prompts_that_tell() -> None:
+    hit, missed = ({"prompt_tokens": 10, "cached_tokens": tokens} for tokens in (3, 0))
+    unknown = {"prompt_tokens": None, "cached_tokens": 10}, {"prompt_tokens": 10, "cached_tokens": None}
+    round_ = round_of(*(record([(2.0, 8)], **told) for told in (hit, missed, *unknown)))
+    assert _held(round_, cached_share_max=0.15) == {}, "just as much as may be"
+    assert _held(round_)["cached_prompt_tokens"] == (
+        "3 of 20 prompt tokens came from the prefix cache (15%); at most 10% expected"
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "correct", "proposed", "told"),
+    [
+        (2, 6, 6, None),  # each one right
+        (2, 4, 3, "4 correct drafts of only 3 proposed"),
+        (2, 4, 1, "4 correct drafts of only 1 proposed"),
+        (2, 4, 0, "0 drafts proposed in 2 verify steps, but 4 draft tokens per step propose 3 each: 6"),
+        (2, 4, 7, "7 drafts proposed in 2 verify steps, but 4 draft tokens per step propose 3 each: 6"),
+    ],
+)
+def test_drafts_are_counted_against_one_another_where_their_number_is_fixed(
+    steps: int, correct: int, proposed: int, told: str | None
+) -> None:
+    round_ = round_of(record([(1.5, 2), (2.0, 8)], spec=SpecDetails(steps, correct, proposed, ())))
+    assert _held(round_, draft_tokens=4).get("acceptance_identity") == told
+    assert _held(round_) == {}, "adaptive: the number is not fixed"
+
+
+def test_percentiles_are_those_of_all_requests() -> None:
+    """TTFTs of 0, 1 ... 100 ms: the q-th percentile is q ms."""
+    round_ = round_of(*(record([(1.0 + ms / 1000, 1), (2.0, 2)]) for ms in range(101)))
+    values = metrics.summarize(round_)
+    for name, ms in (
+        ("ttft_s", 50),
+        ("ttft_s.p90", 90),
+        ("ttft_s.p95", 95),
+        ("ttft_s.p99", 99),
+        ("ttft_p99_s", 99),
+    ):
+        assert values[name].value == pytest.approx(ms / 1000)
+    assert values["ttft_s"].detail["n"] == values["ttft_p99_s"].detail["n"] == 101
+    assert sorted(values["ttft_p99_s"].values) == pytest.approx([ms / 1000 for ms in range(101)])
+
+
+def test_where_nothing_succeeded_nothing_has_a_figure_and_each_says_so() -> None:
+    for round_ in (round_of(), round_of(FAILED)):
+        values = metrics.summarize(round_)
+        assert [name for name, value in values.items() if value.value is not None] == []
+        assert values["itl_s"].reason == values["ttft_s.p99"].reason == "no request succeeded"
+    assert metrics.summarize(round_of(THREE))["ttft_s.p99"].reason is None
+    assert (
+        metrics.summarize(round_of(), SLO(ttft_s=1.0))["goodput_requests_per_s"].reason
+        == "no request succeeded"
+    )
+    assert metrics.summarize(round_of(FAILED), SLO(ttft_s=1.0))["goodput_requests_per_s"].value == 0
+
+
+def test_a_rate_needs_time_and_no_second_of_it() -> None:
+    for name in ("output_tokens_per_s", "concurrency_achieved", "goodput_requests_per_s"):
+        short = metrics.summarize(round_of(THREE, duration_s=0.5), SLO(ttft_s=1.0))[name]
+        assert (
+            short.value
+            == {"output_tokens_per_s": 16, "concurrency_achieved": 4, "goodput_requests_per_s": 2}[name]
+        )
+        none = metrics.summarize(round_of(THREE, duration_s=0.0), SLO(ttft_s=1.0))[name]
+        assert none.reason == "the round took no time"
+    assert metrics.concurrency_achieved(round_of(THREE, duration_s=0.0)) is None
+
+
+def test_why_there_is_no_time_between_tokens_is_the_server_only_where_tokens_must_be_counted() -> None:
+    line = Timeline(np.array([1.5]), np.array([6]), per_chunk=False)
+    values = metrics.summarize(round_of(record([(1.5, 6)], timeline=line)))
+    for name in ("itl_s", "itl_p99_s"):
+        assert values[name].reason == "every answer came in one arrival"
+    for name in ("tpot_s", "token_gap_s", "step_s"):
+        assert "continuous_usage_stats" in (values[name].reason or "")
+
+
+def test_what_acceptance_is_made_of_is_told_where_it_is_told() -> None:
+    one = record([(2.0, 8)], spec=SpecDetails(2, 4, 6, (0, 1, 0, 1)))
+    detail = metrics.summarize(round_of(one))["acceptance_length"].detail
+    assert detail == {
+        "position_1": 1.0,
+        "position_2": 0.5,
+        "position_3": 0.5,
+        "correct_drafts": 4,
+        "verify_steps": 2,
+    }
+    assert metrics.summarize(round_of(THREE))["acceptance_length"].detail == {}
+
+
+def test_requests_of_several_depths_have_the_positions_of_the_deepest() -> None:
+    deep, shallow = SpecDetails(2, 4, 6, (0, 1, 0, 1)), SpecDetails(2, 1, 2, (1, 1))
+    told = metrics.acceptance(round_of(*(record([(2.0, 8)], spec=s) for s in (shallow, deep))))
+    assert told.per_position == (3 / 4, 1 / 4, 1 / 4)
+
+
+def test_tokens_per_step_of_all_answers_together_leave_out_what_prefill_gave() -> None:
+    answers = [THREE, record([(2.0, 4)]), record([(2.0, 1)], completion_tokens=None)]
+    assert metrics.yield_of(answers, 5) == (7 + 3) / 5
+    assert metrics.yield_of(answers, 0) is None
+    assert metrics.yield_of([record([(2.0, 1)])], 5) is None
+    assert metrics.yield_of([record([(2.0, 2)])], 0.5) == 2.0
+
+
+def test_a_limit_is_kept_at_the_limit_itself_and_by_what_comes_at_once() -> None:
+    exact = SLO(ttft_s=0.5, tpot_s=0.25, itl_s=1.0, e2e_s=2.0)
+    assert metrics.meets(THREE, exact)
+    for tighter in (SLO(ttft_s=0.49), SLO(tpot_s=0.24), SLO(itl_s=0.99), SLO(e2e_s=1.99)):
+        assert not metrics.meets(THREE, tighter)
+    assert metrics.meets(record([(1.5, 8)]), SLO(tpot_s=0.001, itl_s=0.001)), "one arrival has neither"
+    assert not metrics.meets(record([]), SLO(ttft_s=1.0)), "what is not known is not kept"
+
+
+@pytest.mark.parametrize(("tokens", "kept"), [(1, True), (2, False), (6, False)])
+def test_time_per_token_that_is_not_known_is_not_kept_but_of_one_token_there_is_none(
+    tokens: int, kept: bool
+) -> None:
+    line = Timeline(np.array([1.5, 2.0]), np.array([-1, tokens]), per_chunk=False)
+    assert metrics.meets(record([(2.0, tokens)], timeline=line), SLO(tpot_s=9.0)) is kept
+
+
+def test_a_speedup_says_which_arm_has_no_throughput() -> None:
+    for on, off in ((round_of(THREE), round_of(FAILED)), (round_of(FAILED), round_of(THREE))):
+        assert metrics.speedup(on, off).reason == "one arm has no throughput: no request succeeded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import itertools
 from collections.abc import Iterator
@@ -63,43 +64,64 @@ class Mutant:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """All mutants of a file, annotations and docstrings left alone, none twice."""
+    """All mutants of a file that do otherwise when they run, none twice.
+
+    Left out: annotations, whether arguments have names, ``strict`` of zip, ``frozen`` and ``slots`` of dataclasses.
+    """
     from cosmic_ray import plugins
     from cosmic_ray.mutating import mutate_code
 
-    source, seen = path.read_text("utf-8"), set[str]()
+    source = path.read_text("utf-8")
+    seen = {_run(source)}
     for name in OPERATORS:
         operator: Any = plugins.get_operator(f"core/{name}")()
         for occurrence in itertools.count():
             changed = mutate_code(source, operator, occurrence)
             if changed is None:
                 break
-            if changed != source and changed not in seen and (found := _difference(source, changed)):
-                seen.add(changed)
+            if (does := _run(changed)) not in seen and (found := _difference(source, changed)):
+                seen.add(does)
                 yield Mutant(str(path), *found, changed)
 
 
 def _difference(source: str, changed: str) -> tuple[int, str, str] | None:
-    """Number, old and new text of the changed line; None where it means nothing when the code runs.
-
-    That is an annotation (``int | None``), and whether a dataclass is frozen or has slots.
-    """
+    """Number, old and new text of the changed line."""
     old, new = source.splitlines(), changed.splitlines()
     for tag, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             before = " ".join(line.strip() for line in old[start:end])
-            after = " ".join(line.strip() for line in new[first:last])
-            return (
-                None
-                if _annotation(before, after) or before.startswith("@dataclass")
-                else (start + 1, before, after)
-            )
+            return start + 1, before, " ".join(line.strip() for line in new[first:last])
     return None
 
 
-def _annotation(before: str, after: str) -> bool:
-    """``A | B`` in a signature or a field is never evaluated: ``from __future__ import annotations``."""
-    return before.replace(" | ", " & ") == after.replace(" | ", " & ") and (
-        before.startswith("def ")
-        or ("None" in before and "=" not in before.partition("#")[0].replace("==", ""))
-    )
+class _Run(ast.NodeTransformer):
+    """What is left of code when it runs: no annotation, no check of it on itself, nothing that only forbids misuse."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(node.arg)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        node.annotation = ast.Constant(None)
+        self.generic_visit(node)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.returns = None
+        self.generic_visit(node)
+        return node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        node.args, node.posonlyargs = [*node.posonlyargs, *node.args, *node.kwonlyargs], []
+        node.kwonlyargs, node.defaults = [], [*node.defaults, *(d for d in node.kw_defaults if d is not None)]
+        node.kw_defaults = []
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        node.keywords = [word for word in node.keywords if word.arg not in ("strict", "slots", "frozen")]
+        self.generic_visit(node)
+        return node
+
+
+def _run(source: str) -> str:
+    return ast.dump(_Run().visit(ast.parse(source)))

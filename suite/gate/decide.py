@@ -36,8 +36,6 @@ PASS_WIDTH = 2.0
 """Times the margin: the loss that a pass excludes."""
 SDC_POWER = 0.92
 """Quantile that gives the printed minimum detectable effect a power of about 90 %."""
-DETECT_COMMON = 0.9
-GUARD_SHARE = 1.3
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Decision:
     passed: Flags
     common_shift: Flags
     sdc: Array
-    sdc_common: Array
     between: Array
     within: Array
     sessions: Array
@@ -163,10 +160,9 @@ class _Tested:
 def _test(e: _Evidence, sign: float) -> _Tested:
     """Whether anything got worse (sign +1) or better (-1) beyond margin and chance."""
     layout, change, relative = e.data.layout, sign * e.data.change, sign * e.data.relative
-    p = np.where(
-        e.wide.variance > 0, np.maximum(e.relative.p(relative), e.wide.p(relative)), e.relative.p(relative)
-    )
-    p = np.where(e.gated, p, np.nan)
+    usual = e.relative.p(relative)
+    reference = np.where(e.wide.variance > 0, e.wide.p(relative), usual)
+    p = np.where(e.gated, np.maximum(usual, reference), np.nan)
     moved = ~layout.machine | (change > GUARD * layout.margin)
     own = holm(p, e.alpha_own) & (relative > layout.margin) & moved
     shift = sign * e.common.shift
@@ -238,7 +234,6 @@ def _conclude(e: _Evidence) -> Decision:
         passed=passed,
         common_shift=~settled & arms_alike(data, e.raw) & (np.abs(e.common.shift) > layout.margin),
         sdc=_smallest(e),
-        sdc_common=_smallest_common(e),
         between=between_sessions(data),
         within=data.within.variance,
         sessions=data.sessions,
@@ -259,20 +254,13 @@ def _stated(e: _Evidence) -> Flags:
 def _smallest(e: _Evidence) -> Array:
     """The smallest loss of one column that this budget calls in nine runs of ten."""
     margin, variance = e.data.layout.margin, e.relative.variance
-    hypotheses = np.maximum(e.gated.sum(axis=-1, keepdims=True), 1)
+    hypotheses = np.maximum(e.gated.sum(axis=1, keepdims=True), 1)
     level = 1 - e.alpha_own / hypotheses
     critical = np.maximum(e.relative.bound(level), e.wide.bound(level))
     sdc = np.maximum(margin, critical) + np.maximum(e.relative.bound(SDC_POWER), e.wide.bound(SDC_POWER))
     shift = np.where(e.data.many, e.common.spread.variance, e.common.pass_spread.variance)
     shift = np.where(e.common.exists, shift, 0.0)
-    own = variance / GUARD_SHARE
+    own = variance / e.data.layout.cost
     df = satterthwaite([(shift, e.common.spread.df), (own, e.relative.df)], shift + own)
     guarded = GUARD * margin + Spread(shift + own, df).bound(SDC_POWER)
     return np.where(e.common.exists, np.maximum(sdc, guarded), sdc)
-
-
-def _smallest_common(e: _Evidence) -> Array:
-    """The smallest loss of all arms together that is called in nine runs of ten; infinite where none can be."""
-    spread = e.common.spread
-    size = np.maximum(e.data.layout.margin, spread.bound(1 - e.alpha_common)) + spread.bound(DETECT_COMMON)
-    return np.where(e.common.tells, size, np.inf)

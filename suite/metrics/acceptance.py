@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import zip_longest
 
 from suite.load.records import RequestRecord, Round
 
@@ -43,11 +42,8 @@ def acceptance(round_: Round, kind: str | None = None) -> Acceptance:
     steps = sum(s.verify_steps for s in told)
     correct = sum(s.correct_drafts for s in told)
     proposed = sum(s.proposed_drafts for s in told)
-    counts = np.zeros(max((len(s.histogram) for s in told), default=0), dtype=np.int64)
-    for spec in told:
-        counts[: len(spec.histogram)] += np.array(spec.histogram, dtype=np.int64)
-    at_least = np.cumsum(counts[::-1])[::-1]
-    positions = tuple(float(n) / steps for n in at_least[1:]) if steps else ()
+    counts = [sum(of_each) for of_each in zip_longest(*(s.histogram for s in told), fillvalue=0)]
+    positions = tuple(sum(counts[i:]) / steps for i in range(1, len(counts))) if steps else ()
     reason = _unknown(round_, records, len(told), steps)
     length = None if reason else 1 + correct / steps
     return Acceptance(length, correct, steps, proposed, positions, len(told), reason)

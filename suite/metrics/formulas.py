@@ -13,7 +13,7 @@ from suite.load.records import RequestRecord, Round
 from suite.metrics.acceptance import NOT_REPORTED, acceptance
 from suite.metrics.requests import SLO, arrivals, meets, tpot_s
 
-PERCENTILES = (90, 95, 99)
+TAILS = {"p90": 90, "p95": 95, "p99": 99}
 """Beside the median: what a latency is given at, under dotted names."""
 
 ONE_ARRIVAL = "every answer came in one arrival"
@@ -106,9 +106,10 @@ def goodput(played: FormulaInput) -> Figure:
         return Figure(None, "no SLO stated")
     if played.round.duration_s <= 0:
         return Figure(None, "the round took no time")
-    kept = sum(meets(r, played.slo) for r in played.round.requests)
-    share = kept / len(played.round.requests) if played.round.requests else 0.0
-    return Figure(kept / played.round.duration_s, detail={"kept": kept, "share": share})
+    if not (requests := played.round.requests):
+        return Figure(None, NO_ANSWER)
+    kept = sum(meets(request, played.slo) for request in requests)
+    return Figure(kept / played.round.duration_s, detail={"kept": kept, "share": kept / len(requests)})
 
 
 def acceptance_length(played: FormulaInput) -> Figure:
@@ -158,18 +159,16 @@ def _no_rate(played: FormulaInput) -> str | None:
 
 
 def _spread(seen: NDArray[np.float64], why_empty: str) -> Figure:
-    names = ["mean", *(f"p{q}" for q in PERCENTILES)]
     if not len(seen):
-        return Figure(None, why_empty, tails=dict.fromkeys(names))
-    middle, *upper = np.percentile(seen, (50, *PERCENTILES)).tolist()
+        return Figure(None, why_empty, tails=dict.fromkeys(("mean", *TAILS)))
     detail = {
         "n": float(len(seen)),
         "min": float(seen.min()),
         "max": float(seen.max()),
         "std": float(seen.std()),
     }
-    tails = dict(zip(names, [float(seen.mean()), *upper], strict=True))
-    return Figure(middle, detail=detail, tails=tails)
+    tails = {"mean": float(seen.mean()), **{name: float(np.percentile(seen, q)) for name, q in TAILS.items()}}
+    return Figure(float(np.median(seen)), detail=detail, tails=tails)
 
 
 def _why_empty(good: Sequence[RequestRecord], counted: bool) -> str:

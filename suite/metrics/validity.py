@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.load.records import FaultKind, RequestRecord, Round
-from suite.metrics.acceptance import REPLICAS, acceptance
+from suite.metrics.acceptance import REPLICAS, Acceptance, acceptance
 from suite.terminal.figures import number
 
 BURST = 3
@@ -56,17 +56,24 @@ def validity(
     found += _buffering(round_.ok, round_.client.loop_lag_p99_s)
     found += _mixed(round_)
     told = acceptance(round_)
-    if draft_tokens is not None and told.correct_drafts > told.proposed_drafts > 0:
-        evidence = f"{told.correct_drafts} correct drafts of only {told.proposed_drafts} proposed"
-        return [*found, InvalidRound("acceptance_identity", evidence)]
-    expected = told.verify_steps * ((draft_tokens or 0) - 1)
-    if draft_tokens is not None and told.requests and told.proposed_drafts != expected:
-        evidence = (
-            f"{told.proposed_drafts} drafts proposed in {told.verify_steps} verify steps, but {draft_tokens} draft "
-            f"tokens per step propose {draft_tokens - 1} each: {expected}"
-        )
-        found.append(InvalidRound("acceptance_identity", evidence))
+    if draft_tokens is not None and told.requests:
+        found += _proposals(told, draft_tokens - 1)
     return found
+
+
+def _proposals(told: Acceptance, each: int) -> list[InvalidRound]:
+    """A step of this configuration proposes ``each`` drafts, and no more are right than were proposed."""
+    expected = told.verify_steps * each
+    if 0 < told.proposed_drafts < told.correct_drafts:
+        evidence = f"{told.correct_drafts} correct drafts of only {told.proposed_drafts} proposed"
+    elif told.proposed_drafts != expected:
+        evidence = (
+            f"{told.proposed_drafts} drafts proposed in {told.verify_steps} verify steps, but {each + 1} draft "
+            f"tokens per step propose {each} each: {expected}"
+        )
+    else:
+        return []
+    return [InvalidRound("acceptance_identity", evidence)]
 
 
 def _buffering(records: Sequence[RequestRecord], lag_s: float) -> list[InvalidRound]:
@@ -118,7 +125,7 @@ def _failures(round_: Round) -> list[InvalidRound]:
 def _mixed(round_: Round) -> list[InvalidRound]:
     """Some answers report speculative work and some, of more than the one token that prefill gives, do not."""
     told = [r for r in round_.ok if r.spec is not None]
-    silent = [r for r in round_.ok if r.spec is None and (r.completion_tokens or 0) > 1]
+    silent = [r for r in round_.ok if r.spec is None and r.completion_tokens not in (None, 0, 1)]
     if not told or not silent:
         return []
     evidence = f"{len(told)} of {len(told) + len(silent)} answers report speculative work and {len(silent)} do not: {REPLICAS}"
@@ -126,22 +133,25 @@ def _mixed(round_: Round) -> list[InvalidRound]:
 
 
 def _lengths(round_: Round) -> list[InvalidRound]:
-    counted = [r for r in round_.ok if r.completion_tokens is not None]
-    early = [r for r in counted if (r.completion_tokens or 0) < r.max_tokens * len(r.finish_reasons)]
-    if early:
-        shortest = min(early, key=lambda r: r.completion_tokens or 0)
-        evidence = (
-            f"{len(early)} of {len(counted)} answers ended before max_tokens, the shortest ({shortest.prompt}) after "
-            f"{shortest.completion_tokens} of {shortest.max_tokens} tokens, finish_reason {shortest.finish_reason!r}"
-        )
-        return [InvalidRound("early_stop", evidence)]
-    return []
+    counted = [(r.completion_tokens, r) for r in round_.ok if r.completion_tokens is not None]
+    early = [(tokens, r) for tokens, r in counted if tokens < r.max_tokens * len(r.finish_reasons)]
+    if not early:
+        return []
+    tokens, shortest = min(early, key=lambda answer: answer[0])
+    evidence = (
+        f"{len(early)} of {len(counted)} answers ended before max_tokens, the shortest ({shortest.prompt}) after "
+        f"{tokens} of {shortest.max_tokens} tokens, finish_reason {shortest.finish_reason!r}"
+    )
+    return [InvalidRound("early_stop", evidence)]
 
 
 def _cache_hits(round_: Round, share_max: float) -> list[InvalidRound]:
-    known = [r for r in round_.ok if r.cached_tokens is not None]
-    cached = sum(r.cached_tokens or 0 for r in known)
-    prompt = sum(r.prompt_tokens or 0 for r in known)
+    known = [
+        (r.cached_tokens, r.prompt_tokens)
+        for r in round_.ok
+        if r.cached_tokens is not None and r.prompt_tokens is not None
+    ]
+    cached, prompt = sum(tokens for tokens, _ in known), sum(tokens for _, tokens in known)
     if prompt and cached > share_max * prompt:
         evidence = f"{cached} of {prompt} prompt tokens came from the prefix cache ({cached / prompt:.0%})"
         return [InvalidRound("cached_prompt_tokens", f"{evidence}; at most {share_max:.0%} expected")]
