@@ -42,7 +42,7 @@ def read_file(path: Path, most_bytes: int = FILE_BYTES) -> bytes:
         OSError: it is not there or may not be read, or it is a device or a pipe, or too large; ``strerror`` says so.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -70,9 +70,9 @@ def json_of(text: str | bytes) -> Any:
     except RecursionError:
         raise NotJSON(f"its JSON nests deeper than {NESTING} levels") from None
     except UnicodeDecodeError:
-        raise NotJSON("it is no text") from None
+        raise NotJSON("it is not text") from None
     except ValueError as error:  # json's own names a place; a number with too many digits is a plain one
-        raise NotJSON(f"it is no JSON ({error})") from None
+        raise NotJSON(f"it is not JSON ({error})") from None
     check_nesting(value)
     return value
 

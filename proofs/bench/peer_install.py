@@ -206,7 +206,7 @@ def last_words(output: str) -> str:
     """The line that says best why a command failed: the last that pip calls an error, else the last there is."""
     lines = [line.strip(" |") for line in output.splitlines() if line.strip(" |")]
     errors = [line for line in lines if line.startswith(("ERROR:", "error:"))]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    return (errors or lines or ["it printed nothing"])[-1][:300]
 
 
 def _resolved(python: str, requirements: Sequence[str]) -> str:

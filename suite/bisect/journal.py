@@ -48,17 +48,17 @@ def load(folder: Path) -> Search:
     path = folder / FILE
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise GateError(f"{path} is no search: larger than {LARGEST_BYTES >> 20} MiB")
+            raise GateError(f"{path} is not a stored search: larger than {LARGEST_BYTES >> 20} MiB")
         found = msgspec.json.decode(path.read_bytes(), type=Search)
     except OSError as error:
         raise GateError(f"{path}: {error.strerror}; --resume takes the folder of a search") from None
     except msgspec.MsgspecError as error:
-        raise GateError(f"{path} is no search that can be read: {error}") from None
+        raise GateError(f"{path} is not a readable search: {error}") from None
     if found.format != FORMAT:
         raise GateError(f"{path} has format {found.format}, and this suite reads {FORMAT}")
     places = range(len(found.task.builds))
     if any(s.reference not in places or s.candidate not in places for s in found.steps):
-        raise GateError(f"{path} tells of builds that are not in its row")
+        raise GateError(f"{path} names builds that are not in its list")
     return found
 
 

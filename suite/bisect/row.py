@@ -60,7 +60,7 @@ def _releases(good: str, bad: str, old: str, new: str) -> list[str]:
     versions = {text: names.read(text).version for text in environments.versions()}
     low, high = names.read(old).version, names.read(new).version
     if low is None or high is None or low >= high:
-        raise BuildError(f"{bad} is no later release than {good}")
+        raise BuildError(f"{bad} is not a later release than {good}")
     inside = [
         text for text, v in versions.items() if v is not None and low < v < high and not v.is_prerelease
     ]
@@ -70,7 +70,7 @@ def _releases(good: str, bad: str, old: str, new: str) -> list[str]:
 def _days(old: str, new: str) -> list[str]:
     first, last = (_day(text) for text in (old, new))
     if first >= last:
-        raise BuildError(f"the nightly of {new} is no later than that of {old}")
+        raise BuildError(f"the nightly of {new} is not later than that of {old}")
     there = {names.read(text).date for text in environments.versions("--pre")}
     days = [str(first + datetime.timedelta(days=n)) for n in range((last - first).days + 1)]
     return [f"nightly:{day}" for day in days if day in there or day in (old, new)]
@@ -80,7 +80,7 @@ def _day(text: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(text)
     except ValueError:
-        raise BuildError(f"nightly:{text} is no day") from None
+        raise BuildError(f"nightly:{text} is not a date") from None
 
 
 def _commits(repository: Path, old: str, new: str) -> list[str]:
@@ -105,5 +105,5 @@ def _commits(repository: Path, old: str, new: str) -> list[str]:
         raise BuildError(f"{repository}: git rev-list {old}..{new}: {one_line(done.stderr)}")
     found = done.stdout.split()
     if not found:
-        raise BuildError(f"{repository}: {new} is no later than {old}: no commit lies between")
+        raise BuildError(f"{repository}: {new} is not later than {old}: no commit lies between")
     return [f"{repository}@{old}", *(f"{repository}@{commit}" for commit in found)]

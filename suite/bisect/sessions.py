@@ -106,7 +106,7 @@ class Sessions:
                     ask.reference, ask.candidate, "cannot start", why=one_line(causes[0]), where=where
                 )
             raise SearchStopped(
-                f"{where}: nothing was said of {self.search.task.metric}: {one_line(said.sentence)}; is it measured by "
+                f"{where}: there is no verdict on {self.search.task.metric}: {one_line(said.sentence)}; is it measured by "
                 "what is asked (--arm, --question, pytest's options after --)?"
             )
         worst = max(found, key=_gravity)
@@ -167,7 +167,7 @@ def _last_words(log: Path) -> str:
     try:
         text = log.read_bytes()[-LAST_CHARS:].decode("utf-8", "replace")
     except OSError:
-        return "it said nothing"
+        return "it printed nothing"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    return one_line((errors or lines or ["it said nothing"])[-1])
+    return one_line((errors or lines or ["it printed nothing"])[-1])

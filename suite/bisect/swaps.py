@@ -81,6 +81,6 @@ def outcome_lines(search: Search, words: Sequence[Step]) -> list[str]:
         elif step.word == "no-go":
             lines.append(f"with {package} the loss stays: {change(step)}")
         else:
-            lines.append(f"with {package} it cannot be told: {change(step)}")
+            lines.append(f"with {package} it cannot be decided: {change(step)}")
     said = f"{', '.join(gone)} brought the loss" if gone else "no single package brought the loss"
     return [said, *lines]

@@ -73,7 +73,7 @@ def _passed_over(search: Search, first: int, last: int) -> list[str]:
     for place in range(first, last):
         step = _last(search, 0, place)
         if step is not None:
-            why = step.why if step.word == "cannot start" else f"could not be told: {change(step)}"
+            why = step.why if step.word == "cannot start" else f"could not be decided: {change(step)}"
             lines.append(f"{search.task.builds[place]}: {why}")
     return lines
 

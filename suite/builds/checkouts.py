@@ -39,6 +39,6 @@ def _git(folder: Path, *words: str) -> str:
     except OSError as error:
         raise BuildError(f"git cannot be run: {error.strerror}; install it, or name another build") from None
     if done.returncode:
-        said = " / ".join(done.stderr.strip().splitlines()[-2:]) or "git said nothing"
+        said = " / ".join(done.stderr.strip().splitlines()[-2:]) or "git printed nothing"
         raise BuildError(f"{folder}: git {words[0]}: {said[:300]}")
     return done.stdout

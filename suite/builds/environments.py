@@ -168,7 +168,7 @@ def versions(*more: str) -> list[str]:
     found = re.search(r"^sglang \((\S+)\)", outcome.stdout, re.MULTILINE)
     if outcome.returncode or not found:
         raise ReleaseError(
-            f"the versions of SGLang could not be asked for: {_last(outcome.stdout)}; name one: 0.5.23"
+            f"the versions of SGLang could not be listed: {_last(outcome.stdout)}; name one: 0.5.23"
         )
     every = re.search(r"^Available versions: (.+)$", outcome.stdout, re.MULTILINE)
     return [version.strip() for version in every[1].split(",")] if every else [found[1]]
@@ -327,4 +327,4 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _last(text: str) -> str:
-    return " / ".join(line.strip() for line in text.strip().splitlines()[-3:])[:600] or "it said nothing"
+    return " / ".join(line.strip() for line in text.strip().splitlines()[-3:])[:600] or "it printed nothing"

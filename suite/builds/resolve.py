@@ -37,14 +37,12 @@ def resolve(
     directory = suite.path.resolve().parent
     if text == KNOWN_GOOD and KNOWN_GOOD not in target.builds:
         if known_good is None:
-            raise BuildError(f"{KNOWN_GOOD} can not be asked for here; name a build")
+            raise BuildError(f"{KNOWN_GOOD} cannot be used here; name a build")
         table = known_good()
     else:
         table = spec.read(text, target, directory)
     if target.launch.kind == "attach":
-        raise BuildError(
-            f"target {target.name} measures a server that somebody else runs: no build of it can be launched"
-        )
+        raise BuildError(f"target {target.name} measures a running server: no build of it can be launched")
     return _made(table, target, directory, say)
 
 
@@ -86,7 +84,7 @@ def _no_other_packages(table: config.Build, target: config.Target) -> None:
     if table.packages:
         raise BuildError(
             f"build {table.name}: packages are exchanged only in an environment of this suite's making: give it a "
-            f"version, nightly or checkout (on target {target.name} it runs in one that is somebody else's)"
+            f"version, nightly or checkout (on target {target.name} it runs in an environment made elsewhere)"
         )
 
 

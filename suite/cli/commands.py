@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     """All subcommands; each leaves the function that runs it in ``func``."""
     whole = _Commands(
         prog="python -m suite",
-        description="Performance gate for SGLang servers. The gate itself is `pytest -m perf`; these commands stand beside it.",
+        description="Performance gate for SGLang servers. The gate itself is `pytest -m perf`; these commands support it.",
         epilog="Exit status 2: wrong arguments or files; else the command's own. Documentation: docs/README.md.",
     )
     commands = whole.add_subparsers(

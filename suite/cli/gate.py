@@ -220,9 +220,7 @@ def _levels(launches: Sequence[Launch]) -> dict[str, float]:
 def run_promote(arguments: argparse.Namespace) -> int:
     """Record a run as a new level (or, with --add, as one more session of the level there is)."""
     stored = stored_runs.load(arguments.run).session
-    plan = msgspec.structs.replace(
-        stored.plan, accepted="promoted by a person"
-    )  # a loss may be the new level
+    plan = msgspec.structs.replace(stored.plan, accepted="promoted on purpose")  # a loss may be the new level
     session = msgspec.structs.replace(stored, plan=plan)
     target = arguments.target or session.target
     store = _store(arguments, target)

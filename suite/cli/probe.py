@@ -204,7 +204,7 @@ def _print_sites(title: str, sites: list[installation.Site]) -> None:
 
 def _conclusion(found: installation.Scanned) -> str:
     if found.activations:
-        return f"{len(found.activations)} places could switch speculation on without being asked: read them."
+        return f"{len(found.activations)} places could switch speculation on unasked: read them."
     if found.blind:
         return "speculative_algorithm is declared nowhere: it was renamed, and this scan proves nothing."
     return "Nothing in the server's own code switches speculation on unless it is asked for."

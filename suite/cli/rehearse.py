@@ -98,7 +98,7 @@ def _recorded(folder: Path, made: Sequence[Rehearsal], used: list[str]) -> list[
     found = []
     for rehearsal in made:
         if not is_release(rehearsal.build):
-            _say(f"{rehearsal.build} is no release: its answers are not recorded")
+            _say(f"{rehearsal.build} is not a release: its answers are not recorded")
             continue
         if any(answer.word == "failed" for answer in rehearsal.arms.values()):
             _say(f"SGLang {rehearsal.build} could not be rehearsed whole: its answers are not recorded")
@@ -127,7 +127,7 @@ def _beside(old: Rehearsal, new: Rehearsal, path: Path) -> str:
     if not other:
         return f"{path.name}: as recorded, {len(shared)} arms"
     lines = preview(old, new).lines()
-    return f"{path.name}: recorded anew; other answers for {', '.join(other)}: {'; '.join(lines[:6])}"
+    return f"{path.name}: recorded again; other answers for {', '.join(other)}: {'; '.join(lines[:6])}"
 
 
 def _print(each: Preview) -> None:

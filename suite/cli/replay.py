@@ -46,7 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add(
         "--api-key-env", metavar="NAME", help="with --server-url: environment variable that holds its API key"
     )
-    add("--format", choices=tuple(FORMATS), help="format of the file (default: told from its first line)")
+    add("--format", choices=tuple(FORMATS), help="format of the file (default: recognized by its first line)")
     add(
         "--pace",
         type=_above_0,

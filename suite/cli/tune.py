@@ -268,7 +268,7 @@ def _advice(target: config.Target, kept: cells.Kept, arms: Arms, arguments: argp
     found = advice.choices(kept.cells, arguments.off, fixed, arguments.kinds)
     parts = advice.ranges(found)
     if not parts:
-        return ["nothing to recommend: off, and a depth beside it, were not both measured"]
+        return ["nothing to recommend: MTP off and at least one depth must both be measured"]
     told = list(advice.sentences(parts, words))
     told += [f"{words[arm]}: `{_flags(arms[arm])}`" for arm in dict.fromkeys(part.arm for part in parts)]
     if ADAPTIVE in arms:

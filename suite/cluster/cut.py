@@ -95,7 +95,7 @@ def cut(groups: Sequence[Sequence[str]], seconds: Sequence[float], shards: int) 
     """
     if shards > len(groups):
         raise ConfigError(
-            f"{shards} shards were asked for, but this plan has {len(groups)} that can be measured apart: "
+            f"{shards} shards were asked for, but this plan has {len(groups)} that can be measured separately: "
             f"{'; '.join(' '.join(group) for group in groups)}. Arms that are compared with each other stay on one host"
         )
     filled: list[tuple[float, list[int]]] = [(0.0, []) for _ in range(shards)]

@@ -126,7 +126,7 @@ def _one_fleet(boxes: Sequence[Box]) -> None:
         found = differing(_build(boxes[0]), _build(box))
         if found:
             told = "; ".join(f"{name} {old!r}, {new!r}" for name, (old, new) in found.items())
-            raise GateError(f"{boxes[0].name} and {box.name} do not run one build: {told}")
+            raise GateError(f"{boxes[0].name} and {box.name} do not run the same build: {told}")
 
 
 def _build(box: Box) -> Facts:
@@ -154,7 +154,7 @@ def _comparable(boxes: Sequence[Box], rules: Rules) -> tuple[dict[Key, MetricRul
             first, known = identities.setdefault(where, (box.name, own))
             if changed := differing(known, own):
                 told = ", ".join(f"{name} {old!r}, {new!r}" for name, (old, new) in changed.items())
-                left_out.append(f"{', '.join(where)}: asked otherwise on {first} and {box.name}: {told}")
+                left_out.append(f"{', '.join(where)}: measured otherwise on {first} and {box.name}: {told}")
                 continue
             if (reason := untrusted(series)) is not None:
                 left_out.append(f"{', '.join(where)}, {box.name}: {reason}")
@@ -163,7 +163,7 @@ def _comparable(boxes: Sequence[Box], rules: Rules) -> tuple[dict[Key, MetricRul
                 rule = rules.of(metric, series.arm)
                 if rule is not None and _is_asked(rule, series):
                     found[Key(*where, metric)] = rule
-    bad = {line.partition(": asked otherwise")[0] for line in left_out if ": asked otherwise" in line}
+    bad = {line.partition(": measured otherwise")[0] for line in left_out if ": measured otherwise" in line}
     kept = {key: rule for key, rule in sorted(found.items()) if ", ".join(key[:2]) not in bad}
     return kept, list(dict.fromkeys(left_out))
 

@@ -33,7 +33,7 @@ def sentence(fleet: Fleet) -> str:
         return "CANNOT TELL: no figure was measured on two of these boxes alike"
     if len(boxes) < FEWEST:
         told = times(len(boxes), "box", "boxes")
-        return f"CANNOT TELL: {told}; of fewer than {FEWEST} nobody can say which is the odd one"
+        return f"CANNOT TELL: {told}; at least {FEWEST} are needed to find the odd one out"
     if not fleet.odd:
         return f"ALIKE: {len(boxes)} boxes, {len(fleet.figures)} figures, none apart from the others beyond its margin"
     if 2 * len(fleet.odd) >= len(boxes):
@@ -164,7 +164,7 @@ def letter(fleet: Fleet, box: int) -> str:
 def facts(fleet: Fleet) -> list[str]:
     """What not all boxes have alike."""
     if not fleet.differing:
-        return ["the boxes tell of nothing in which they differ", ""]
+        return ["no difference between the boxes is recorded", ""]
     if len(fleet.boxes) > BESIDE:
         return [*(_by_value(fleet, name, values) for name, values in fleet.differing.items()), ""]
     head = ("differs", *(box.name for box in fleet.boxes))

@@ -25,9 +25,9 @@ def shard_wanted(config: pytest.Config) -> Wanted | None:
     """
     option = config.getoption
     if option("--format") and not option("--plan"):
-        raise ConfigError("--format says how --plan is written: give both")
+        raise ConfigError("--format needs --plan: it says how the plan is written")
     if option("--shards") is not None and not (option("--format") and option("--shards") > 0):
-        raise ConfigError("--shards N, 1 or more, goes with --plan --format; one of N is run by --shard I/N")
+        raise ConfigError("--shards N, 1 or more, needs --plan --format; --shard I/N runs one of them")
     text = option("--shard")
     if text and option("--format"):
         raise ConfigError("--format is of all shards: leave --shard out")

@@ -100,7 +100,7 @@ def submit(script: Path, numbers: Iterable[int], at_once: int, more: Sequence[st
     said = _run(["sbatch", "--parsable", f"--array={array}", *more, str(script)])
     number = said.strip().partition(";")[0]  # a federation adds its cluster's name
     if not number.isdecimal():
-        raise SlurmError(f"sbatch did not tell the job's number: {one_line(said, 200)}")
+        raise SlurmError(f"sbatch did not print a job id: {one_line(said, 200)}")
     return int(number)
 
 

@@ -25,7 +25,7 @@ def load(path: Path) -> Suite:
         text = read_file(path, 4 * MIB).decode("utf-8")
     except FileNotFoundError:
         raise ConfigError(
-            f"{path}: no such file. Run pytest from the repository's root, or name the file with --suite-config; "
+            f"{path}: no such file. Run it from the repository's root, or name the file with --suite-config; "
             "`python -m suite init --from ...` writes one"
         ) from None
     except (OSError, UnicodeDecodeError) as error:

@@ -71,7 +71,7 @@ def _services(text: str, source: str) -> tuple[dict[str, dict[str, Any]], dict[s
         said = " ".join(str(error).split())[:200]
         raise CannotDescribe(f"{source} is no YAML: {said}") from None
     if not isinstance(data, dict):
-        raise CannotDescribe(f"{source} is no compose file: it holds no table")
+        raise CannotDescribe(f"{source} is not a compose file: it holds no table")
     services = data.get("services") if "services" in data else data
     if "image" in data and "services" not in data:  # a service pasted without its name
         services = {str(data.get("container_name", "service")): data}

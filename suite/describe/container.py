@@ -384,7 +384,7 @@ def of_exec(words: Sequence[str], source: str, host: Host) -> Draft:
     found = _inspected(host, [engine, "inspect", rest[at]]) if at < len(rest) else None
     if found is None:
         raise CannotDescribe(
-            f"{source}: {engine} on {host.name} knows no container {rest[at] if at < len(rest) else ''}"
+            f"{source}: {engine} on {host.name} has no container {rest[at] if at < len(rest) else ''}"
         )
     config = {**found["Config"], "Cmd": rest[at + 1 :], "Entrypoint": None}
     config.pop("CreateCommand", None)

@@ -66,7 +66,7 @@ class Draft:
             flags = self._with_file(flags, config_text)
         elif "config" in flags:
             self.unsure["flags.config"] = (
-                "this file was not read: if it asks for speculation, mtp-off is not off; write it as flags here instead"
+                "this file was not read: if it switches speculation on, mtp-off is not off; write its settings as flags here"
             )
         for name in ("host", "port"):
             flags.pop(name, None)
@@ -89,7 +89,7 @@ class Draft:
         except (yaml.YAMLError, RecursionError, ValueError):
             settings = None
         if not isinstance(settings, dict):
-            self.unsure["flags.config"] = "this file is no YAML table: SGLang would not start with it"
+            self.unsure["flags.config"] = "this file is not a YAML table: SGLang would not start with it"
             return flags
         self.notes.append(
             f"the flags of {flags['config']} are written out here, so that arms can change them one by one"

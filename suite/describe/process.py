@@ -170,7 +170,7 @@ def _whole_script(text: str, path: str, source: str, cwd: str | None) -> Draft:
     draft.unsure["gpus"] = "how many it uses could not be read off the script"
     draft.unsure["launch.command"] = (
         "the script is run as it is, with flags behind it; what it sets by itself is not seen here. "
-        "Name who has its SGLang as python, so that the doctor can ask"
+        "Set python to the interpreter that has its SGLang, so that the doctor can look"
     )
     return draft
 

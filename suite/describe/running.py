@@ -102,7 +102,7 @@ def _attached(url: str, info: server.ServerInfo, source: str, api_key_env: str |
         "measured as it is and never launched"
     )
     if command := info.launch_command:
-        draft.notes.append(f"it says that it was started with: {_without_secrets(command)}")
+        draft.notes.append(f"it reports that it was started with: {_without_secrets(command)}")
     return draft
 
 
@@ -112,4 +112,4 @@ def _without_secrets(command: str) -> str:
         first = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
         return shlex.join(parse_argv(words[first:]).shown())
     except ValueError:
-        return "words that are no command line"
+        return "words that are not a command line"

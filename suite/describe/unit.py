@@ -57,7 +57,7 @@ def _of_installed(host: Host, unit: str, scope: Scope, text: str) -> Draft:
             draft = of_file(text, source, host)
         except CannotDescribe:
             raise CannotDescribe(f"{error.summary}. {error.advice}") from None
-        draft.notes.append(f"the unit {unit} is no copy to be made of: stop it before anything is measured")
+        draft.notes.append(f"the unit {unit} cannot be copied: stop it before anything is measured")
         return draft
     draft = Draft(source, launch, way.base)
     variables = way.variables

@@ -59,7 +59,7 @@ def _line(runtime: Runtime, name: str, flags: Flags, outcome: Outcome) -> Line:
     if isinstance(outcome, CannotResolve):
         accepted = "its flags are accepted, but it is " if outcome.accepted else ""
         said = f"{accepted}not resolved without a launch: {outcome.reason}"
-        return Line("warning", what, said, "only a launch can tell what comes of it")
+        return Line("warning", what, said, "only a launch can show the result")
     asked = asks(runtime, flags)
     if asked is not outcome.speculation.on:
         said = f"would run with {outcome.speculation}, although it was {'' if asked else 'not '}asked for"

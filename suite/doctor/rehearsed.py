@@ -16,7 +16,7 @@ from suite.sglang.errors import ProbeError
 _STATUS: dict[str, Status] = {"problem": "problem", "open": "warning", "ok": "ok"}
 _TODO = {
     "problem": "correct the arm in suite.toml, or leave it out for this SGLang",
-    "open": "only a launch can tell what comes of it",
+    "open": "only a launch can show the result",
 }
 
 

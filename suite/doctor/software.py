@@ -54,7 +54,7 @@ def server(runtime: Runtime) -> Iterator[Line]:
         yield Line("warning", "server", said, "it was renamed: what needs it says so instead of reading 0")
     if counters.idle is False:
         busy = f"{counters.running_requests:g} requests run, {counters.queued_requests:g} wait"
-        yield Line("problem", "idle", busy, "measure when nobody else uses the server")
+        yield Line("problem", "idle", busy, "measure while the server has no other traffic")
     elif counters.idle:
         yield Line("ok", "idle", "no request runs or waits")
 
@@ -68,10 +68,10 @@ def proxies(runtime: Runtime) -> Iterator[Line]:
     told = ", ".join(f"{name}={scrub(value)}" for name, value in given.items())
     launch = runtime.target.launch
     if isinstance(launch, config.AttachLaunch) and runtime.host.is_local and proxy_for(launch.url):
-        said = f"{told}: the server at {launch.url} is asked through it, and measured with its delays"
+        said = f"{told}: the server at {launch.url} is reached through it, and its delays are measured too"
         yield Line("warning", "proxy", said, "name the server in no_proxy")
     else:
-        yield Line("ok", "proxy", f"{told}: not used, loopback and tunnels are asked directly")
+        yield Line("ok", "proxy", f"{told}: not used, loopback and tunnels are reached directly")
 
 
 def port(runtime: Runtime) -> Iterator[Line]:
@@ -97,7 +97,7 @@ def sglang(runtime: Runtime) -> Iterator[Line]:
     if python is None:
         kind = runtime.target.launch.kind
         said = f"not looked at: this launch of kind {kind!r} names no interpreter"
-        yield Line("warning", "sglang", said, "only the running server can tell")
+        yield Line("warning", "sglang", said, "only the running server can show it")
         return
     found = installation.scan(runtime.host, python, env=env, cwd=runtime.cwd)
     installed = found.installation
@@ -132,7 +132,7 @@ def _build(installed: installation.Installation) -> Iterator[Line]:
 def _source(found: installation.Scanned) -> Iterator[Line]:
     if found.blind:
         said = "speculative_algorithm is declared nowhere in this SGLang"
-        todo = "it has another name there: only the running server can tell whether MTP is on"
+        todo = "it has another name there: only the running server can show whether MTP is on"
         yield Line("warning", "source", said, todo)
     for site in found.activations:
         said = f"speculation can be switched on by itself: {site}"
@@ -217,7 +217,7 @@ def _checkpoint(
     for problem in found.problems:
         yield Line(bad, what, problem, "copy the checkpoint again, or take one that has its MTP heads")
     for doubt in found.doubts:
-        todo = "a running server tells: acceptance above 1 with NEXTN; or add the file to the index"
+        todo = "a running server shows it: acceptance above 1 with NEXTN; or add the file to the index"
         yield Line("warning", what, doubt, todo)
     if found.doubts:
         return

@@ -281,7 +281,7 @@ class BaselineStore:
         if old is not None:
             differences = differing(old.identity, series.identity)
             if differences:
-                what = f"{where}: not comparable with the baseline (`baseline drop` it to start anew)"
+                what = f"{where}: not comparable with the baseline (`baseline drop` it to start again)"
                 raise IdentityMismatch(what, differences)
             kept = [s for s in old.sessions if s.run_id != session.run_id]
         if old is not None and kept:

@@ -41,6 +41,6 @@ def notes(matrix: Matrix, decision: Decision) -> list[str]:
     of_kind = {matrix.layout.columns[g].kind: int(g) for g in reversed(shifted)}
     return [
         f"{moved(matrix, decision, g)}, together: {suspects(matrix, decision, g)}; an interleaved run of both builds "
-        "(--reference, --candidate) would tell which"
+        "(--reference, --candidate) would show which"
         for _, g in sorted(of_kind.items())
     ]

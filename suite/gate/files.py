@@ -57,7 +57,7 @@ def read(path: Path, what: str, version: int, kind: type[T]) -> T:
     try:
         data = read_file(path)
     except FileNotFoundError:
-        raise MissingFile(path, "there is no such file") from None
+        raise MissingFile(path, "no such file") from None
     except OSError as error:
         raise CorruptFile(path, f"cannot be read ({error.strerror}); check its permissions") from None
     _check_header(path, data, what, version)

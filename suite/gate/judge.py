@@ -204,7 +204,7 @@ class _Case:
             what = "not comparable with the baseline: " + "; ".join(
                 f"{name} {old!r} -> {new!r}" for name, (old, new) in differences.items()
             )
-            needs = f"measure as the baseline was, or `python -m suite baseline drop {key.question}` and record anew"
+            needs = f"measure as the baseline was, or `python -m suite baseline drop {key.question}` and record again"
             return self.plain(key, "unjudged", what, needs)
         return None
 

@@ -115,7 +115,7 @@ def way_back(known: KnownGood) -> list[str]:
     """What to do, as commands, to run this build again; a sentence where it cannot be had by a command."""
     build, place = known.build, known.place
     patched = build.get("changed_files") not in (None, "none")
-    warning = ["# its changed files are in no commit and no wheel: put them back by hand"] if patched else []
+    warning = ["# its changed files are in no commit and no wheel: restore them yourself"] if patched else []
     if build.get("image"):
         image, digest = str(build["image"]), build.get("image_digest")
         if not digest:

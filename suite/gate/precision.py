@@ -20,7 +20,7 @@ MOST_PROMPTS = 4096
 TRIM_COST = 1.15
 """Variance of a 20 % trimmed mean of normal values, in units of the plain mean's (Maronna et al. 2019, table 2.1)."""
 
-Why: TypeAlias = Literal["too few to tell", "not precise yet", "precise", "as many as may be"]
+Why: TypeAlias = Literal["too few", "not precise yet", "precise", "as many as may be"]
 
 
 class Precision(NamedTuple):
@@ -80,7 +80,7 @@ def rounds_wanted(values: Sequence[float | None], goal: float, most: int) -> Pre
     if played >= most:
         return Precision(False, played, _standard_error(logs), "as many as may be")
     if len(logs) < FEWEST_ROUNDS:
-        return Precision(True, min(max(FEWEST_ROUNDS, played + 1), most), None, "too few to tell")
+        return Precision(True, min(max(FEWEST_ROUNDS, played + 1), most), None, "too few")
     error = _standard_error(logs)
     if error is None or error <= goal:
         return Precision(False, played, error, "precise")

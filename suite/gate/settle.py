@@ -140,14 +140,14 @@ def _cures(known: Known) -> Iterator[tuple[str, Known]]:
     for times in MORE_PROMPTS if known.prompts else ():
         prompts = int(np.ceil(known.prompts * times))
         if prompts <= MOST_PROMPTS:
-            text = f"{prompts} prompts in place of {known.prompts} (acceptance_prompts in the budget)"
+            text = f"{prompts} prompts instead of {known.prompts} (acceptance_prompts in the budget)"
             yield text, known.with_prompts(prompts)
     if known.only_acceptance:
         return
     if not known.launches_differ:
         for times in MORE_ROUNDS:
             rounds = known.rounds * times
-            text = f"{rounds} rounds in place of {known.rounds} (--rounds {rounds})"
+            text = f"{rounds} rounds instead of {known.rounds} (--rounds {rounds})"
             yield text, known.with_rounds(rounds)
     else:
         for launches in (n for n in MORE_LAUNCHES if n > known.launches):

@@ -182,9 +182,7 @@ class _Case:
             said = f"{estimate.label} {percent(estimate.change or 0.0)} in one launch of each build"
             word: Word = "regression" if lost else "inconclusive"
             reason = (
-                "a loss that no launch's luck explains"
-                if lost
-                else "one launch of each build tells too little"
+                "a loss that no launch's luck explains" if lost else "one launch of each build is too few"
             )
             needs = "" if lost else "two launches of each build at least"
             found[key] = Verdict(*key, word, said, reason, estimate, rule.margin, needs, look)

@@ -40,7 +40,7 @@ class Kept(Generic[C]):
         if first != msgspec.to_builtins(asked):
             raise ValueError(
                 f"{self.path} holds a table of {_in_words(first)}; this one asks for "
-                f"{_in_words(msgspec.to_builtins(asked))}. Name another --out, or ask the same"
+                f"{_in_words(msgspec.to_builtins(asked))}. Name another --out, or use the same options"
             )
         for line in rest:
             cell = msgspec.convert(line, kind)

@@ -82,7 +82,7 @@ async def _key_error(
     if _has_other_key(options):
         return ChangedHostKey(
             f"{host.name}: the key of {options.host} port {options.port} is NOT the one in {_file(host)}."
-            f"{print_} Another machine answers there, or it was set up anew; find out which before going on. "
+            f"{print_} Another machine answers there, or it was set up again; find out which before you go on. "
             f"The old key is removed by: ssh-keygen -R {shlex.quote(_entry(options))} -f {_file(host)}"
         )
     port = f"-p {options.port} " if options.port != 22 else ""

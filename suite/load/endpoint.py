@@ -42,14 +42,14 @@ class Endpoint:
             parts = urlsplit(self.base_url)
             _ = parts.port
         except ValueError as error:
-            raise LoadError(f"{one_line(self.base_url)!r} is no server's address: {error}") from None
+            raise LoadError(f"{one_line(self.base_url)!r} is not a server's address: {error}") from None
         if "@" in parts.netloc:
             raise LoadError(
                 "credentials do not belong into a server's address: give them as api_key or as a header"
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise LoadError(
-                f"{one_line(self.base_url)!r} is no server's address; expected something like http://127.0.0.1:30000"
+                f"{one_line(self.base_url)!r} is not a server's address; expected something like http://127.0.0.1:30000"
             )
         if self.transport == "stamping" and not (AVAILABLE and parts.scheme == "http"):
             raise LoadError('transport "stamping" is for plain http on Linux only; use "auto" or "public"')

@@ -63,7 +63,7 @@ def _unknown(round_: Round, records: Sequence[RequestRecord], told: int, steps: 
     if not records:
         return "no request succeeded"
     if not round_.acceptance_meaningful:
-        return "random tokens: their acceptance says nothing"
+        return "random tokens: their acceptance means nothing"
     if told == 0:
         return NOT_REPORTED
     if told < len(records):

@@ -30,7 +30,9 @@ def energy(round_: Round, powers_w: Sequence[tuple[float, float]]) -> Value:
     last = first + round_.duration_s
     near = [(t, p) for t, p in powers_w if first - EDGE_S <= t <= last + EDGE_S]
     if not any(first <= t <= last for t, _ in near):
-        return Value(None, unit, "no power was told within the round: it is shorter than nvidia-smi's second")
+        return Value(
+            None, unit, "no power reading within the round: it is shorter than nvidia-smi's one second"
+        )
     times, power = np.array([t for t, _ in near]), np.array([p for _, p in near])
     grid = np.unique(np.concatenate(([first, last], times[(times > first) & (times < last)])))
     joules = float(np.trapezoid(np.interp(grid, times, power), grid))

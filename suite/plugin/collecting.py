@@ -54,6 +54,8 @@ class Collecting:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         parts = self._parts
+        if not items and parts.config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
+            parts.progress.say(f"no scenarios in this folder; run pytest in {parts.config.rootpath}")
         if not any(item.get_closest_marker("arms") for item in items):
             return
         if (runs := parts.settings.attached) is not None:

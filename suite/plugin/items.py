@@ -52,14 +52,12 @@ class Items:
         launch_id = item.stash[launch_id_of]
         parts.run.drop_lost()
         if isinstance(lost, SupervisorLost):
-            parts.run.tell("supervisor", f"{lost.summary}; {item.name} is asked again")
+            parts.run.tell("supervisor", f"{lost.summary}; {item.name} is repeated")
             return parts.run.losses.supervisor_lost(launch_id.who, item.nodeid)
         if not parts.run.losses.died(launch_id.who, item.nodeid, lost.summary):
             return False
         what = f"server of {launch_id}"
-        parts.run.tell(
-            "death", f"{launch_id}: {lost.summary}; it is launched again, and asked {item.name} again"
-        )
+        parts.run.tell("death", f"{launch_id}: {lost.summary}; it is launched again for {item.name}")
         parts.run.note(
             Item(
                 what,

@@ -32,7 +32,9 @@ def inspect(host: Host, engine: str, image: str) -> dict[str, str]:
         found = json.loads(done.stdout)[0]
         return {"image": image, **_facts(found)}
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise ProbeHostError(f"{engine} on {host.name}: its answer on image {image} is no image's") from None
+        raise ProbeHostError(
+            f"{engine} on {host.name}: its answer about image {image} is not an image description"
+        ) from None
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:

@@ -77,7 +77,7 @@ def compare(off: Mapping[str, GreedyAnswer], on: Mapping[str, GreedyAnswer]) -> 
 
 
 def lost_lengths(off: Mapping[str, GreedyAnswer], on: Mapping[str, GreedyAnswer]) -> list[int]:
-    """The longest run of neighbouring prompt lengths whose answers part at once, however they were asked.
+    """The longest run of neighbouring prompt lengths whose answers part at once, in every way of asking.
 
     A near tie may part one prompt at once, and does so each time it is asked; that it hits neighbours is the length's
     doing. Names are as :meth:`TextCompletions.answers` gives them.
@@ -206,7 +206,7 @@ class GreedyAnswers:
             found = compare(theirs, mine)
             raise BrokenPromise(
                 f"other answers than the reference's to short text completions: all of {lost[0]} to {lost[-1]} prompt "
-                f"tokens part at once, however they were asked\n  earliest: {found.earliest}"
+                f"tokens part at once, in every way of asking\n  earliest: {found.earliest}"
             )
 
     def _must_agree(self, arm: str, ceiling: float, what: str, texts: bool) -> None:

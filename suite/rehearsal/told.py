@@ -21,7 +21,7 @@ def told(rehearsal: Rehearsal, heading: bool = True) -> list[str]:
         lines.append(f"  MTP changes besides ({rehearsal.unasked[0]} with and without its flags): {also}")
     if rehearsal.imported:
         asked = "; ".join(map(str, rehearsal.imported))
-        lines.append(f"  asked while imported, of what is not here: {asked}")
+        lines.append(f"  looked up at import, and not here: {asked}")
     return lines
 
 

@@ -64,7 +64,7 @@ def find_allure(named: str | None) -> str:
     found = shutil.which(named) if named else (shutil.which(PLACE) or shutil.which("allure"))
     if found is None:
         raise ReportError(
-            f"there is no Allure at {named}"
+            f"no Allure at {named}"
             if named
             else "Allure 3 is not installed; it needs Node.js 20: python -m suite report --install"
         )
@@ -81,7 +81,7 @@ def install() -> None:
         return
     npm = shutil.which(GET[0])
     if npm is None:
-        raise ReportError("there is no npm: install Node.js 20 or later, which brings it")
+        raise ReportError("npm is missing: install Node.js 20 or later, which includes it")
     HOME.mkdir(exist_ok=True)
     done = subprocess.run([npm, *GET[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode:
@@ -225,7 +225,7 @@ def _generate(allure: str, work: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ReportError(f"{allure} gave no report: {error}") from None
     if done.returncode or not (work / "report" / PAGE).exists():
-        told = lines((done.stderr or done.stdout).strip()) or "it said nothing"
+        told = lines((done.stderr or done.stdout).strip()) or "it printed nothing"
         raise ReportError(f"{allure} ended with {done.returncode}: {told}")
 
 

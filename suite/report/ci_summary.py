@@ -186,10 +186,12 @@ def next_steps(session: Session, status: int, words: Collection[Word], known_goo
             taken = f"pytest -m perf --target {session.target} --record-baseline --accept-regression REASON"
             lines.append(f"If the loss is meant to stay: `{taken}` records it as the new level.")
     if status == 8:
-        lines.append("Run it once more, with the same options. If it stays so, a person decides.")
+        lines.append(
+            "Run it once more with the same options. If the answer is the same, look at it yourself."
+        )
     if status == 9:
-        told = "The host, its driver, a key or a disk stood in the way; nothing was shown of the build."
-        lines.append(f"{told} `{suite} doctor --target {session.target}` looks at what can be seen.")
+        told = "The host, its driver, a key or a disk failed; nothing is known of the build."
+        lines.append(f"{told} `{suite} doctor --target {session.target}` checks the machine.")
     lines.append(f"The same verdict from the files alone: `{suite} judge {session.run_id}`.")
     return lines
 

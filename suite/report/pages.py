@@ -88,11 +88,11 @@ def _steps(run: ToldRun, verdicts: Sequence[Verdict]) -> list[str]:
     needs = list(dict.fromkeys(v.needs for v in verdicts if v.needs))
     lost = [v for v in verdicts if v.word == "regression"]
     if lost and run.session.reference is None:
-        needs.append(f"What is behind it and the way back are on the run's page: {run.said.sentence}")
+        needs.append(f"Causes and the way back are on the run's page: {run.said.sentence}")
         found = lost[0]
         where = f"--metric {found.metric} --arm {found.arm} --question '{found.question}'"
         needs.append(
-            f"Which build brought it: `python -m suite bisect --target {run.session.target} {where}`"
+            f"Find the build that brought it: `python -m suite bisect --target {run.session.target} {where}`"
         )
     return needs
 

@@ -62,7 +62,7 @@ def _at_worst(settings: Settings, arranged: Arranged, expected: Expected) -> lis
     why = []
     if most.rounds > sizes.rounds:
         why.append(
-            f"{most.rounds} rounds in place of {sizes.rounds}, until a launch's step time or TTFT is known to "
+            f"{most.rounds} rounds instead of {sizes.rounds}, until a launch's step time or TTFT is known to "
             f"{100 * sizes.precision:g} % (standard error)"
         )
     if sizes.looks > 1:
@@ -99,7 +99,7 @@ def _price(passes: Sequence[pytest.Item], measuring: Sequence[pytest.Item], size
         row = (f"  {item.stash[series_of].question}", str(prompts), f"{100 * change:.1f} %")
         rows += [row] if row not in rows else []
     head = ("acceptance, prompt by prompt", "prompts", "minimum detectable loss (90 % power)")
-    asked = f"prompts of {sizes.max_tokens} tokens, of two builds whose answers part; of answers that stay the same far less"
+    asked = f"prompts of {sizes.max_tokens} tokens, for two builds whose answers differ; far less if the answers are the same"
     return [
         "",
         *table.lines(head, rows, right=range(1, 3)),

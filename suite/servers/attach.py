@@ -97,7 +97,7 @@ class AttachLauncher:
         if reasons:
             raise NotThisArm(
                 f"the server at {self._launch.url} does not run arm {arm.name}: {'; '.join(reasons)}",
-                "Start it as the arm says, or measure a target that the suite may launch.",
+                "Start it with the arm's flags, or measure a target that the suite may launch.",
             )
         return Server(
             arm=arm.name,

@@ -98,7 +98,7 @@ RULES: tuple[Rule, ...] = (
         r"|short-name|[Nn]o such image|Error response from daemon|Cannot connect to the",
         errors.CannotStart,
         "the container engine cannot start this image: {line}",
-        "Check image and gpus in [targets.NAME.launch] by hand with the command above.",
+        "Run the command above yourself, and check image and gpus in [targets.NAME.launch].",
         lambda signs: bool(signs.first_command) or signs.code == 125,
     ),
     _rule(
@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         r"|(?P<path2>\S+) (?:is not a local folder|does not appear to have a file named)"
         r"|Incorrect path_or_model_id: '(?P<path3>[^']+)'",
         errors.WeightsMissing,
-        "there is no checkpoint at {path}",
+        "no checkpoint at {path}",
         "Check model in [targets.NAME]; a relative path counts from the directory the server starts in.",
     ),
     _rule(
@@ -144,7 +144,7 @@ RULES: tuple[Rule, ...] = (
         r"[Rr]aise --mem-fraction-static|increase --mem-fraction-static",
         errors.OutOfMemory,
         "not enough GPU memory for the pools: {line}",
-        "RAISE --mem-fraction-static, or do as the server's line says.",
+        "RAISE --mem-fraction-static, or follow the server's own advice.",
     ),
     _rule(
         r"Capture (?:\w+ )*(?:cuda |CUDA )?graph failed|set --mem-fraction-static to a smaller value",
@@ -176,7 +176,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         r"Unknown speculative algorithm name: (?P<name>\S+)",
         errors.IncompatibleFlags,
-        "this SGLang knows no speculative algorithm {name}",
+        "this SGLang has no speculative algorithm {name}",
         "NEXTN is MTP; lower case is accepted from 0.5.16 on.",
     ),
     _rule(
@@ -310,10 +310,10 @@ def _by_start(signs: Signs, evidence: Evidence) -> LaunchFailed | None:
     if not signs.first_command and signs.code not in (125, 126, 127):
         return None
     program = signs.first_command[0] if signs.first_command else "the command"
-    last = next((_bare(line) for line in reversed(signs.lines) if line.strip()), "it said nothing")
+    last = next((_bare(line) for line in reversed(signs.lines) if line.strip()), "it printed nothing")
     return errors.CannotStart(
         f"{program} ended with {_status(signs)} before there was a server: {last}",
-        "Try the command above by hand.",
+        "Run the command above yourself.",
         evidence,
     )
 

@@ -74,7 +74,7 @@ class Node:
         if left:
             raise SupervisorFailed(
                 f"not all of the server on {self.host.name} could be ended: {'; '.join(left)}",
-                "End it by hand before measuring anything there.",
+                "End it yourself before measuring anything there.",
                 Evidence(command=plan.shown, host=self.host.name),
             )
         return Ended(told["seconds"], told["how"], tuple(told["stray"]))

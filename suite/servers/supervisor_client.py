@@ -310,7 +310,7 @@ class SupervisorClient:
             self._let_go(30.0)
         if self._undone:
             raise SupervisorFailed(
-                f"{self._host.name} is not as it was: {'; '.join(self._undone)}", "Do it by hand."
+                f"{self._host.name} is not as it was: {'; '.join(self._undone)}", "Do it yourself."
             )
 
     def _let_go(self, limit_s: float) -> None:
@@ -378,5 +378,5 @@ def _busy_sentences(message: Mapping[str, Any], host: str) -> tuple[str, str]:
     who = ", ".join(f"{key} {value}" for key, value in holder.items() if key != "ending")
     return (
         f"{message['key']} on {host} is in use by another run: {who or 'who did not say'}",
-        "Wait for it to end, or end that process; the lock goes with it.",
+        "Wait for it to end, or end that process; the lock is then free.",
     )

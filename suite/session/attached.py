@@ -76,7 +76,7 @@ class Attached:
         for kind, need in left.items():
             by_need.setdefault(need, []).append(kind)
         told = "; ".join(f"{', '.join(names)} (needs {need})" for need, names in by_need.items())
-        cannot = f"; cannot be asked of one running server: {told}" if told else ""
+        cannot = f"; not possible on one running server: {told}" if told else ""
         return f"{self.url}: {self.is_}: measured as arm {self.arm.name} of target {self.target.name}{cannot}"
 
 

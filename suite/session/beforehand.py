@@ -52,7 +52,7 @@ def objections(
         ]
         if differences and all(differences):
             said = "; ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in differences[0].items())
-            told[f"{one.arm}: not comparable with what is recorded: {said}"] = None
+            told[f"{one.arm}: not comparable with the baseline: {said}"] = None
     if told:
         drop = f"python -m suite baseline drop QUESTION --target {target.name}, or --baselines DIR for another place"
         return [*list(told)[:SHOWN], f"nothing was launched; {drop}"]

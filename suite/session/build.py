@@ -89,17 +89,17 @@ class BuildUnderTest:
         """The SGLang of a server that somebody else runs, if it is on the target's host, by the process that listens."""
         url = urllib.parse.urlsplit(launch.url)
         if url.port is None or url.hostname not in LOOPBACK:
-            self.notes.append("the build is known by its answers alone: the server's host is not at hand")
+            self.notes.append("the build is known only from its answers: the server's host is not at hand")
             return None
         found = installation.listening(runtime.host, url.port)
         if found is None or found.interpreter is None:
             self.notes.append(
-                f"the build is known by its answers alone: who listens on {url.port} cannot be seen"
+                f"the build is known only from its answers: who listens on {url.port} cannot be seen"
             )
             return None
         if found.container:
             self.notes.append(
-                "the build is known by its answers alone: the server runs in a container; "
+                "the build is known only from its answers: the server runs in a container; "
                 'a target with kind = "docker" names its image'
             )
             return None
@@ -109,5 +109,5 @@ class BuildUnderTest:
             said = (
                 str(error).splitlines()[0].partition(";")[0]
             )  # what to do is for a server that is launched here
-            self.notes.append(f"the build is known by its answers alone: {said}, which listens there")
+            self.notes.append(f"the build is known only from its answers: {said}, which listens there")
             return None

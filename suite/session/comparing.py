@@ -69,7 +69,7 @@ def asked(config: pytest.Config, suite: Suite, target: Target) -> Comparing | No
     if reference is None and candidate is None:
         for option in ("--promote-on-pass", "--duet", "--why"):
             if config.getoption(option):
-                raise ConfigError(f"{option} goes with --reference and --candidate")
+                raise ConfigError(f"{option} needs --reference and --candidate")
         return None
     if reference is None or candidate is None:
         there, missing = (

@@ -30,7 +30,7 @@ class Losses:
     def given_up(self, arm: str) -> str | None:
         """Why ``arm`` is not launched any more, if so."""
         if len(self._supervisors) >= SUPERVISORS:
-            return f"the suite's own process beside it was lost {len(self._supervisors)} times"
+            return f"the suite's supervisor process was lost {len(self._supervisors)} times"
         deaths = self._deaths.get(arm, [])
         if len({item for item, _ in deaths}) < 2 and len(deaths) < DEATHS:
             return None

@@ -23,9 +23,7 @@ def mishaps(round_: Round) -> list[str]:
     long = [pause for pause in pauses if pause[0] >= STILL_S]
     if long:
         seconds, _ = max(long)
-        told.append(
-            f"the server stood still for {seconds:.1f} s ({len(long)} of {len(pauses)} answers waited)"
-        )
+        told.append(f"the server paused for {seconds:.1f} s ({len(long)} of {len(pauses)} answers waited)")
     return told
 
 

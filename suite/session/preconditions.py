@@ -56,7 +56,7 @@ def attached(target: Target, url: str | None, api_key_env: str | None = None) ->
             return target
         if known is None:
             raise ConfigError(
-                "--api-key-env goes with --server-url: it names the variable with that server's key"
+                "--api-key-env needs --server-url: it names the environment variable with that server's key"
             )
         url = known.url
     keys = {"api_key_env": known.api_key_env, "admin_api_key_env": known.admin_api_key_env} if known else {}

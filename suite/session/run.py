@@ -379,9 +379,7 @@ def _summary(error: Exception) -> str:
 
 def _told_before(launch_id: LaunchId, error: Exception) -> ArmUnavailable:
     summary = _summary(error)
-    return ArmUnavailable(
-        f"{launch_id.who} did not come up: {summary} (told in full where it was first met)", summary
-    )
+    return ArmUnavailable(f"{launch_id.who} did not come up: {summary} (see its first failure)", summary)
 
 
 def own_directory(results: Path, name: str) -> Path:

@@ -60,7 +60,7 @@ class Settings:
             preconditions.writable(self.baselines, "--baselines")
         self.accepted: str = option("--accept-regression").strip()
         if self.accepted and not self.record:
-            raise ConfigError("--accept-regression goes with --record-baseline: nothing else is recorded")
+            raise ConfigError("--accept-regression needs --record-baseline")
         self.require_baseline: bool = option("--require-baseline")
         self.duet: bool = option("--duet")
         self.promote_on_pass: bool = option("--promote-on-pass")

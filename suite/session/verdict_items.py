@@ -74,7 +74,7 @@ class Judge:
         verdicts, judgement, plan = self.verdicts(series), self.judgement(), self.judged.plan
         if not verdicts:
             pytest.skip(
-                f"{series} is not judged: switched off in suite.toml, or its arm was not asked for here"
+                f"{series} is not judged: switched off in suite.toml, or its arm is not selected here"
             )
         if all(map(is_unmeasured, verdicts)):
             pytest.skip(verdicts[0].reason)  # told in full where it failed

@@ -49,7 +49,7 @@ def require(witnesses: Sequence[Witness], *, on: bool, asked: str) -> None:
         if witness.several:
             raise BrokenPromise(f"MTP should be {wanted} ({asked}): {witness.evidence}\n{every}")
     if not running:
-        raise BrokenPromise(f"MTP should be {wanted} ({asked}), but no witness can tell\n{every}")
+        raise BrokenPromise(f"MTP should be {wanted} ({asked}), but no witness shows it\n{every}")
     if all(witness.on is not on for witness in running):
         raise BrokenPromise(
             f"MTP is {found} although {asked}: all witnesses of the running server agree\n{every}"

@@ -133,7 +133,7 @@ def _serves(module: str, behind: Sequence[str], python: bool) -> bool:
     if not (python and told and _ANY_MODULE.fullmatch(module)) or any(map(_MODULE.fullmatch, behind)):
         return False
     if _NO_SERVER.fullmatch(module):
-        raise NotUnderstood(f"runs {module}, which is no single SGLang server", _PLAIN)
+        raise NotUnderstood(f"runs {module}, which is not a single SGLang server", _PLAIN)
     return True
 
 
@@ -149,7 +149,7 @@ def _taken_apart(words: Sequence[str], index: int, end: int) -> Command:
     try:
         flags = parse_argv(rest)
     except ValueError as error:
-        raise NotUnderstood(f"runs SGLang with words that are no flags: {error}", _PLAIN) from None
+        raise NotUnderstood(f"runs SGLang with words that are not flags: {error}", _PLAIN) from None
     if "model-path" not in flags and "config" not in flags:
         raise NotUnderstood("runs SGLang without --model-path", _PLAIN)
     return Command(tuple(program), flags, _python(words, index))
@@ -280,9 +280,7 @@ def _bare(text: str) -> str:
         if comment := _COMMENT.search(outside):  # whatever stands behind it is on the same line
             return "".join([*pieces, outside[: comment.start()]])
         if home := _HOME.search(outside):
-            raise NotUnderstood(
-                f"uses {home[0]}, whose value only the shell knows: {text.strip()}", _TO_WRITE
-            )
+            raise NotUnderstood(f"uses {home[0]}, which only a shell can expand: {text.strip()}", _TO_WRITE)
         pieces.append(outside)
         if match:
             pieces.append(match[0])
@@ -295,6 +293,6 @@ def _known(words: Sequence[str], variables: Mapping[str, str], line: str) -> lis
     for word in words:
         text = _VARIABLE.sub(lambda m: variables.get(m[1] or m[2], m[0]), word)
         if "$" in text or "`" in text:
-            raise NotUnderstood(f"uses {text}, whose value only the shell knows: {line}", _TO_WRITE)
+            raise NotUnderstood(f"uses {text}, which only a shell can expand: {line}", _TO_WRITE)
         found.append(text)
     return found

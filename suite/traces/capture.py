@@ -99,7 +99,9 @@ def _play(endpoint: Endpoint, wanted: Wanted) -> None:
     )
     if not played.ok:
         faults = [str(r.fault) for r in played.requests if r.fault is not None]
-        raise LoadError(f"no answer could be had for a profile: {next(iter(faults), 'no reason told')}")
+        raise LoadError(
+            f"no request could be answered for a profile: {next(iter(faults), 'no reason given')}"
+        )
 
 
 def _ask(endpoint: Endpoint, what: str, body: object) -> None:
@@ -114,7 +116,7 @@ def _ask(endpoint: Endpoint, what: str, body: object) -> None:
             timeout_s=60.0,
         )
     except ServerProbeError as error:
-        raise TraceError(f"the server could not be asked to profile: {error}") from None
+        raise TraceError(f"the server did not start its profiler: {error}") from None
     if answer.status == 404:
         raise TraceError(f"POST {url} answered 404: this server cannot profile itself")
     if answer.status != 200:

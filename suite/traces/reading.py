@@ -59,7 +59,7 @@ def read(data: bytes, name: str) -> list[Event]:
         rows: Sequence[Any] = msgspec.json.decode(text, type=_File).traceEvents
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(
-            f"{name} is no trace of torch's profiler: {one_line(str(error))}; it may not be written to its end"
+            f"{name} is not a trace of torch's profiler: {one_line(str(error))}; it may be incomplete"
         ) from None
     if len(rows) > EVENTS:
         raise TraceError(f"{name} holds {len(rows)} events, and {EVENTS} are read: profile fewer steps")
@@ -99,7 +99,7 @@ def _unpacked(data: bytes, name: str) -> bytes:
                     f"{name} unpacks to more than {UNPACKED_BYTES // MIB} MiB: profile fewer steps"
                 )
     except zlib.error as error:
-        raise TraceError(f"{name} is no gzip that can be read: {error}") from None
+        raise TraceError(f"{name} is not readable gzip: {error}") from None
     if not unpacker.eof:
         raise TraceError(f"{name} breaks off before its end: it was read while the server still wrote it")
     return b"".join(pieces)

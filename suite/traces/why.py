@@ -79,7 +79,7 @@ def _profiled(asked: Asked, name: str, build: Build) -> Profile:
     ):
         if not isinstance(launcher, Launcher):
             raise TraceError(
-                f"target {asked.target.name} is a server that runs already: no build of it can be launched"
+                f"target {asked.target.name} is a running server: no build of it can be launched"
             )
         asked.say(f"launching {asked.arm} of the {name} ({build.name}) for a profile")
         server = launcher.start(launcher.target.arm(asked.arm))

@@ -233,7 +233,9 @@ def _tokens(value: Any, name: str, where: str, number: int) -> int:
     except (TypeError, ValueError, OverflowError):
         count = -1
     if not 0 <= count <= MOST_TOKENS:
-        raise LoadError(f"{where}, line {number}: {name} {one_line(str(value), 40)!r} is no number of tokens")
+        raise LoadError(
+            f"{where}, line {number}: {name} {one_line(str(value), 40)!r} is not a number of tokens"
+        )
     return count
 
 
@@ -243,7 +245,7 @@ def _seconds(value: Any, where: str, number: int, unit: float = 1.0) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not math.isfinite(seconds):
-        raise LoadError(f"{where}, line {number}: timestamp {one_line(str(value), 40)!r} is no number")
+        raise LoadError(f"{where}, line {number}: timestamp {one_line(str(value), 40)!r} is not a number")
     return seconds
 
 
@@ -257,4 +259,4 @@ def _moment(text: str, where: str, number: int) -> float:
         seconds = datetime.fromisoformat(f"{day} {whole}{offset or '+00:00'}").timestamp()
         return seconds + (float(f"0.{fraction}") if fraction else 0.0)
     except ValueError:
-        raise LoadError(f"{where}, line {number}: TIMESTAMP {one_line(text, 40)!r} is no date") from None
+        raise LoadError(f"{where}, line {number}: TIMESTAMP {one_line(text, 40)!r} is not a date") from None

@@ -56,7 +56,7 @@ def workload_of(
         LoadError: no times and no rate, nothing fits, or the server counts no tokens.
     """
     if not trace.timed and rate_per_s is None:
-        raise LoadError(f"{trace.name} ({trace.format}) does not tell when requests came: give --rate")
+        raise LoadError(f"{trace.name} ({trace.format}) does not say when requests arrived: give --rate")
     fitting = [r for r in trace.requests if _fits(r, output_tokens, context_length)]
     if not fitting:
         raise LoadError(

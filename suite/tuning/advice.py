@@ -109,5 +109,5 @@ def of_adaptive(cells: Cells, adaptive: str, found: Sequence[Range], kinds: Sequ
     if behind:
         return f"adaptive is slower than the best by {', '.join(behind)}"
     if open_:
-        return f"adaptive: a loss beyond {100 * WORTH:g} % is not excluded (up to {', '.join(open_)}): more rounds would tell"
+        return f"adaptive: a loss beyond {100 * WORTH:g} % is not excluded (up to {', '.join(open_)}): more rounds would show"
     return f"adaptive within {100 * WORTH:g} % of the best everywhere"

@@ -75,7 +75,7 @@ def interval(of: Gain) -> str:
 def notes(cells: Cells) -> list[str]:
     """What to know of the table, and of cells not to lean on."""
     told = [
-        "Every prompt is new to the server; all arms are asked the same, so changes are paired prompt by prompt. The interval "
+        "Every prompt is new to the server; all arms get the same prompts, so changes are paired by prompt. The interval "
         "holds what rounds scatter by and that launches differ (taken to be 0.5 % until two launches show it)."
     ]
     if len(builds := sorted({cell.sglang for cell in cells.values() if cell.sglang})) > 1:

@@ -23,8 +23,8 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"{", "no search that can be read"),
-        (b"[]", "no search that can be read"),
+        (b"{", "not a readable search"),
+        (b"[]", "not a readable search"),
         (b'{"task": {"target": "t", "builds": ["a"], "metric": "m"}, "format": 9}', "format 9"),
         (
             b'{"task": {"target": "t", "builds": ["a"], "metric": "m"}, '

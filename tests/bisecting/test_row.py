@@ -82,7 +82,7 @@ def test_commits_are_those_of_the_branch(suite: config.Suite, tmp_path: Path) ->
         commits.append(git("rev-parse", "HEAD"))
     found = between(suite, f"{repository}@{commits[0]}", str(repository))
     assert found == [f"{repository}@{commit}" for commit in commits]
-    with pytest.raises(BuildError, match="no later"):
+    with pytest.raises(BuildError, match="not later"):
         between(suite, f"{repository}@{commits[2]}", f"{repository}@{commits[0]}")
     with pytest.raises(BuildError, match="rev-list"):
         between(suite, f"{repository}@no-such", str(repository))
@@ -92,8 +92,8 @@ def test_commits_are_those_of_the_branch(suite: config.Suite, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("good", "bad", "said"),
     [
-        ("0.5.23", "0.5.20", "no later release"),
-        ("nightly:2026-12-01", "nightly:2026-11-30", "no later"),
+        ("0.5.23", "0.5.20", "not a later release"),
+        ("nightly:2026-12-01", "nightly:2026-11-30", "not later"),
         ("wednesday", "monday", "declared before"),
         ("0.5.20", "an/image:v1", "what lies between .* is not known"),
         ("0.5.20", "nothing-like-it", "no build"),

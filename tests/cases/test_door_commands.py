@@ -52,7 +52,7 @@ REFUSED = {
     "bash /opt/run.sh --tp 8": "runs a script by bash",
     f"bash -c 'exec {PY} -m sglang.launch_server {FLAGS} | tee /var/log/x'": "goes on behind SGLang's flags",
     f"bash -c '{PY} -m sglang.launch_server {FLAGS} && echo over'": "goes on behind SGLang's flags",
-    f"bash -c '{PY} -m sglang.launch_server --model-path $OTHER'": "uses $OTHER, whose value only the shell knows",
+    f"bash -c '{PY} -m sglang.launch_server --model-path $OTHER'": "uses $OTHER, which only a shell can expand",
     f"bash -c '{PY} -m sglang.launch_server --model-path `cat x`'": "uses `cat",
     "bash -c 'exec /opt/start'": "no SGLang command in plain sight",
     f"bash -c '{PY} -m sglang.launch_server {FLAGS} & {PY} -m sglang.launch_server {FLAGS}'": "2 SGLang commands",

@@ -33,15 +33,15 @@ ASKED_BY = {
 }
 
 REFUSED = {
-    "bash -c 'exec python -m sglang.launch_server --model-path ~/m --tp 8'": "uses ~/m, whose value only the shell",
+    "bash -c 'exec python -m sglang.launch_server --model-path ~/m --tp 8'": "uses ~/m, which only a shell can expand",
     f"bash -c 'exec {SERVER}' sglang --tp 4": 'words behind it that no "$@" takes',
     "docker start -a sglang": "runs a container",
     "/usr/local/bin/docker-compose up sglang": "runs a container",
     f"podman --remote run image {SERVER}": "runs a container",
     f"ssh gpu1 {SERVER}": "runs SGLang somewhere else, by ssh",
     f"kubectl exec pod -- {SERVER}": "runs SGLang somewhere else, by kubectl",
-    "python -m sglang.bench_serving --model-path /models/m": "runs sglang.bench_serving, which is no single",
-    f"python -m sglang_router.launch_server {FLAGS}": "runs sglang_router.launch_server, which is no single",
+    "python -m sglang.bench_serving --model-path /models/m": "runs sglang.bench_serving, which is not a single",
+    f"python -m sglang_router.launch_server {FLAGS}": "runs sglang_router.launch_server, which is not a single",
     "/usr/bin/env -S 'python -m \"sglang.launch_server'": "has words for env that are none",
 }
 

@@ -101,7 +101,7 @@ def test_more_shards_than_are_worthwhile_save_nothing(seconds):
 
 
 def test_a_plan_that_cannot_be_cut_into_so_many_says_what_it_falls_into():
-    with pytest.raises(ConfigError, match=r"has 2 that can be measured apart: off on; headless"):
+    with pytest.raises(ConfigError, match=r"has 2 that can be measured separately: off on; headless"):
         cut([["off", "on"], ["headless"]], [9.0, 1.0], 3)
 
 
@@ -176,7 +176,7 @@ def test_shards_are_measured_one_by_one_and_merged(tmp_path, capfd):
     [
         ({"shard": "1/2", "minutes": 3.0}, "--shard does not go with --minutes"),
         ({"format": "github"}, "give both"),
-        ({"shards": 2}, "goes with --plan --format"),
+        ({"shards": 2}, "needs --plan --format"),
         ({"shards": 0, "plan": True, "format": "json"}, "1 or more"),
         ({"shard": "1/2", "plan": True, "format": "json"}, "leave --shard out"),
     ],

@@ -91,7 +91,7 @@ def test_a_figure_that_was_asked_otherwise_is_left_out_and_told():
 
 def test_another_build_is_no_part_of_a_fleet():
     old = Box("n2", {}, [session("n2", version="0.5.20")])
-    with pytest.raises(GateError, match=r"n1 and n2 do not run one build: sglang '0.5.23', '0.5.20'"):
+    with pytest.raises(GateError, match=r"n1 and n2 do not run the same build: sglang '0.5.23', '0.5.20'"):
         fleet(box("n1"), old, box("n3"))
 
 

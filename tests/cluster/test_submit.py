@@ -285,7 +285,7 @@ def test_without_slurm_it_says_where_to_go(cluster, capsys, monkeypatch):
         (["--", "--flag", "api-key=hunter2"], "a secret after --"),
         (["--nodes=0"], "--nodes 0: must be 1 or more"),
         (["--poll=0"], "--poll 0: must be more than 0"),
-        (["--resume=nowhere"], "there is no such file"),
+        (["--resume=nowhere"], "no such file"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(cluster, capsys, words, says):

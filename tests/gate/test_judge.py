@@ -176,7 +176,7 @@ def test_what_more_rounds_cost_is_said_in_time(tmp_path: Path) -> None:
         ]
     assert told
     for needs in told:
-        rounds, now = map(int, re.findall(r"(\d+) rounds in place of (\d+)", needs)[0])
+        rounds, now = map(int, re.findall(r"(\d+) rounds instead of (\d+)", needs)[0])
         cost = re.search(r"\((\d+) (s|min) more\) would settle it", needs)
         if cost is not None:  # a ratio is made of two arms' rounds, and tells no time
             seconds = 3 * (rounds - now) * 5000 / np.array([100, 220])

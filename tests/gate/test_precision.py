@@ -80,7 +80,7 @@ def test_the_stated_loss_is_called_in_nine_of_ten() -> None:
 
 
 def test_rounds_go_on_until_the_spread_allows_an_end() -> None:
-    assert rounds_wanted([], 0.003, 15) == (True, 3, None, "too few to tell")
+    assert rounds_wanted([], 0.003, 15) == (True, 3, None, "too few")
     assert rounds_wanted([1.0, 1.0], 0.003, 15).go_on
     assert rounds_wanted([1.0, 1.0001, 0.9999], 0.003, 15)[::3] == (False, "precise")
     more = rounds_wanted([1.0, 1.01, 0.99], 0.003, 15)
@@ -117,7 +117,7 @@ def test_the_error_reached_is_what_it_says(cv: float) -> None:
 
 
 def asked_for(needs: str) -> int:
-    found = re.match(r"(\d+) prompts in place of (\d+)", needs)
+    found = re.match(r"(\d+) prompts instead of (\d+)", needs)
     assert found, needs
     return int(found[1])
 
@@ -168,4 +168,4 @@ def test_launches_are_advised_only_where_launches_differ(tmp_path: Path) -> None
         v.needs for v in judge(new, store.sessions_for(new)).verdicts.values() if v.word == "inconclusive"
     ]
     assert needs
-    assert any("rounds in place of 5" in text or "launches" in text for text in needs)
+    assert any("rounds instead of 5" in text or "launches" in text for text in needs)

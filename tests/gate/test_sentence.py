@@ -466,11 +466,11 @@ def test_long_evidence_is_cut_in_the_sentence_and_whole_with_the_figure() -> Non
 
 
 def test_two_cures_are_told_as_one_clause() -> None:
-    said = ["an interleaved run of both builds would settle it", "6 rounds in place of 3 would settle it"]
+    said = ["an interleaved run of both builds would settle it", "6 rounds instead of 3 would settle it"]
     told = _texts([Cause("undecided", text) for text in said])
     assert (
         told
-        == "an interleaved run of both builds would settle some of them, 6 rounds in place of 3 the others"
+        == "an interleaved run of both builds would settle some of them, 6 rounds instead of 3 the others"
     )
 
 

@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "--suite-config that is a device": (
         ["--suite-config=/dev/zero"],
-        "/dev/zero: cannot be read: is no regular file",
+        "/dev/zero: cannot be read: is not a regular file",
     ),
     "--suite-config that is a folder": (["--suite-config=/proc"], "/proc: cannot be read: Is a directory"),
     "--target with escapes": (["--target=\x1b]0;owned\x07"], "is not among [targets]"),

@@ -41,7 +41,7 @@ def test_what_cannot_be_asked_is_one_sentence_and_no_skips(tmp_path: Path) -> No
     assert ran.code == 0, ran.out
     told = " ".join(ran.out.split())
     assert (
-        "speculation off: measured as arm mtp-off of target simulator; cannot be asked of one running server:"
+        "speculation off: measured as arm mtp-off of target simulator; not possible on one running server:"
         in told
     )
     assert re.search(r"lossless, speedup \(needs both arms\)", told)
@@ -71,7 +71,7 @@ def test_an_arm_that_was_not_asked_for_and_is_on_breaks_the_promise_of_being_off
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--api-key-env=KEY"], "--api-key-env goes with --server-url"),
+        (["--api-key-env=KEY"], "--api-key-env needs --server-url"),
         (["--api-key-env="], "--api-key-env was given an empty value"),
     ],
 )

@@ -144,7 +144,7 @@ def test_the_plan_tells_how_small_a_loss_of_acceptance_it_will_show(tmp_path):
     assert told["acceptance_length[code-t0]"][0] == 256
     assert told["acceptance_by_context[10240]"][0] == 51
     assert 2.0 < told["acceptance_length[code-t0]"][1] < 4.0 < told["acceptance_by_context[10240]"][1]
-    assert "10 rounds in place of 5" in ran.out
+    assert "10 rounds instead of 5" in ran.out
 
 
 def test_ids_are_readable(tmp_path):

@@ -91,7 +91,7 @@ def test_an_arm_that_one_build_refuses_is_found_before_the_first_launch_and_stop
         (("--reference=same",), "name the other with --candidate"),
         (("--reference=same", "--candidate=nobody"), "no build"),
         (("--reference=same", "--candidate=slowr"), "did you mean 'slower'"),
-        (("--duet",), "--duet goes with --reference"),
+        (("--duet",), "--duet needs --reference"),
         (("--reference=same", "--candidate=slower", "--record-baseline"), "--record-baseline does not go"),
     ],
 )

@@ -119,9 +119,9 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
 def test_a_half_copied_shard_is_named(tmp_path: Path) -> None:
     shard = whole(tmp_path) / "a.safetensors"
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert "half copied" in read(tmp_path).broken["a.safetensors"]
+    assert "copied in part" in read(tmp_path).broken["a.safetensors"]
     shard.write_bytes(shard.read_bytes()[:5])
-    assert "half copied" in read(tmp_path).broken["a.safetensors"]
+    assert "copied in part" in read(tmp_path).broken["a.safetensors"]
 
 
 def test_a_git_lfs_pointer_is_told_from_a_file(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_a_release_is_recorded_once_and_anew_when_it_answers_otherwise(
     assert (path.stat().st_mtime_ns, path.read_text()) == first
     install(tmp_path, "return 2")
     other = suite("rehearse", "--build", "0.5.99", "--record")
-    assert "recorded anew; other answers for off, on" in other.err
+    assert "recorded again; other answers for off, on" in other.err
     assert recorded.read(path).arms["off"].settings["found"] == 2
     later = suite("rehearse", "--build", "0.5.100", "--record")
     assert "From SGLang 0.5.99 to 0.5.100" in later.out

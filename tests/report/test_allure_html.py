@@ -114,7 +114,7 @@ def test_bad_input_is_told_in_a_sentence(
     assert report(tmp_path, allure) == 2
     assert "pytest -m perf --alluredir" in capsys.readouterr().err
     assert report(tmp_path, tmp_path / "nothing") == 2
-    assert "there is no Allure at" in capsys.readouterr().err
+    assert "no Allure at" in capsys.readouterr().err
     played(tmp_path, "20261120-100000-simulator")
     allure.write_text("#!/bin/sh\necho went wrong >&2; exit 3\n")
     assert report(tmp_path, allure) == 2

@@ -43,7 +43,7 @@ def test_a_server_that_speculates_without_heads_contradicts_its_checkpoint():
 
 
 def test_files_alone_prove_nothing():
-    with pytest.raises(BrokenPromise, match="no witness can tell"):
+    with pytest.raises(BrokenPromise, match="no witness shows it"):
         require(
             [*_running(None), Witness("checkpoint", True, "z", running=False)], on=True, asked="it was asked"
         )

@@ -41,4 +41,4 @@ def test_lost_supervisors_are_replaced_a_few_times() -> None:
     for number in range(SUPERVISORS - 2):
         assert losses.given_up("mtp-off") is None
         assert not losses.supervisor_lost("mtp-off", f"question {number}") or number < SUPERVISORS - 3
-    assert losses.given_up("mtp-on") == f"the suite's own process beside it was lost {SUPERVISORS} times"
+    assert losses.given_up("mtp-on") == f"the suite's supervisor process was lost {SUPERVISORS} times"

@@ -40,5 +40,5 @@ def test_what_went_wrong_is_counted() -> None:
     round_: Round = round_of(answer(0.1, 0.2), answer(0.1, 25.3, fault=fault), answer(0.1, 7.0))
     assert mishaps(round_) == [
         "1 of 3 requests failed, the first by stalled: no token for 25 s",
-        "the server stood still for 25.2 s (2 of 3 answers waited)",
+        "the server paused for 25.2 s (2 of 3 answers waited)",
     ]

@@ -55,7 +55,7 @@ class Told:
 def shortcomings(told: Sequence[Told]) -> list[str]:
     """Everything that is not as it must be, a sentence each."""
     by_name = {one.name: one for one in told}
-    wrong = [f"{one.name}: nothing was said of acceptance" for one in told if not one.acceptance]
+    wrong = [f"{one.name}: there is no verdict on acceptance" for one in told if not one.acceptance]
     for name in ("again", OTHER_VERSION):
         for v in by_name[name].acceptance:
             if v.word != "pass" or not _holds_zero(v):

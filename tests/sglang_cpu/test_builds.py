@@ -43,7 +43,7 @@ def test_what_must_be_said_is_enough():
         ("from float32", {"acceptance": (_verdict("regression", -0.03),)}, "neither worse nor better"),
         ("noisier head", {"acceptance": (_verdict("pass"),)}, "must be called a regression"),
         ("noisier head", {"sentence": "NO-GO: steps take longer"}, "must be named as acceptance"),
-        ("float32", {"acceptance": ()}, "nothing was said of acceptance"),
+        ("float32", {"acceptance": ()}, "there is no verdict on acceptance"),
     ],
 )
 def test_anything_else_is_a_shortcoming(name, told, complaint):

@@ -73,7 +73,10 @@ def test_public_formats(trace, text, name, times, inputs, outputs) -> None:
     [
         ("hello", "no format that is known (mooncake, azure, burstgpt, sharegpt, openai)"),
         ("", "no format that is known"),
-        ('{"timestamp": "x", "input_length": 1, "output_length": 1}', "line 1: timestamp 'x' is no number"),
+        (
+            '{"timestamp": "x", "input_length": 1, "output_length": 1}',
+            "line 1: timestamp 'x' is not a number",
+        ),
         ('{"timestamp": 1, "input_length": -5, "output_length": 1}', "line 1: input_length '-5'"),
         ('{"timestamp": 1, "input_length": 5, "output_length": 1, "hash_ids": "a"}', '"hash_ids" must be'),
         ('{"messages": []}', 'expected "messages"'),
@@ -81,7 +84,7 @@ def test_public_formats(trace, text, name, times, inputs, outputs) -> None:
         ("TIMESTAMP,ContextTokens,Generated\n", "no column GeneratedTokens"),
         (
             "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n",
-            "line 2: TIMESTAMP 'yesterday' is no date",
+            "line 2: TIMESTAMP 'yesterday' is not a date",
         ),
         ("[1]", "entry 1"),
         ("[]", "holds no request"),

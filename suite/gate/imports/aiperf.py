@@ -63,7 +63,7 @@ def _invalid(data: Mapping[str, Any]) -> tuple[str, str] | None:
     if data.get("was_cancelled"):
         return "cancelled", "the profile run was cancelled"
     if data.get("is_complete") is False:
-        return "incomplete", str(data.get("incomplete_reason") or "AIPerf says the run is incomplete")
+        return "incomplete", str(data.get("incomplete_reason") or "AIPerf reports an incomplete run")
     errors = number(table(data.get("error_request_count")).get("avg"))
     return ("failed_requests", f"{errors:.0f} requests failed") if errors else None
 

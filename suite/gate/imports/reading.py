@@ -89,7 +89,7 @@ def _documents(path: Path) -> list[Mapping[str, Any]]:
     try:
         text = read_file(path).decode("utf-8")
     except FileNotFoundError:
-        raise MissingFile(path, "there is no such file") from None
+        raise MissingFile(path, "no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise CorruptFile(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:

@@ -173,7 +173,7 @@ def ask(
         if not invalid:
             return answer, known
         known = _without(known, invalid[1])
-    return NoGpus("failed", f"{command} knows none of the fields asked for")
+    return NoGpus("failed", f"{command} knows none of the requested fields")
 
 
 def query(command: str, fields: Mapping[str, str], every_s: float | None = None) -> list[str]:

@@ -171,7 +171,10 @@ def header_of(path: str) -> tuple[dict[str, Any] | None, str | None]:
                 return None, "a Git LFS pointer, not the file itself (git lfs pull)"
             length = struct.unpack("<Q", first)[0] if len(first) == 8 else -1
             if not 0 < length <= min(size, _HEADER_LIMIT):
-                return None, f"its header cannot be read ({size} bytes): half copied, or no safetensors file"
+                return (
+                    None,
+                    f"its header cannot be read ({size} bytes): copied in part, or no safetensors file",
+                )
             header = json.loads(file.read(length))
         header.pop("__metadata__", None)
         end = max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
@@ -180,7 +183,7 @@ def header_of(path: str) -> tuple[dict[str, Any] | None, str | None]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"its header cannot be read: {error}"
     if 8 + length + end != size:
-        return header, f"{size} bytes, but its header says {8 + length + end}: half copied"
+        return header, f"{size} bytes, but its header says {8 + length + end}: copied in part"
     return header, None
 
 

@@ -47,7 +47,7 @@ def run(argv: Sequence[str], timeout_s: float, gone: Callable[[], bool] = never)
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # a child of its own may hold the output open
             process.communicate(timeout=1.0)
-        return 127, f"{argv[0]}: did not end in {timeout_s:g} s, or nobody waited for it"
+        return 127, f"{argv[0]}: did not end in {timeout_s:g} s, or nothing waited for it"
 
 
 class Job:

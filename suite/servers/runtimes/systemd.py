@@ -186,7 +186,7 @@ class SystemdWay:
         command = " \\\n    ".join([program, *_lines(flags.masked())])
         scope = " --user" if self._scope else ""
         notes = [f"# {name} is a secret: set it in an EnvironmentFile" for name in secret]
-        notes += ["# *** stands for a secret: put it back"] if flags.secrets() else []
+        notes += ["# *** stands for a secret: fill it in"] if flags.secrets() else []
         lines = [f"Environment={unit_file.quote_assignment(f'{n}={v}')}" for n, v in plain.items()]
         return "\n".join(
             [

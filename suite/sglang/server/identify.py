@@ -37,7 +37,7 @@ def gateway_of(answer: Any, url: str) -> Gateway | None:
     pairs = set(found) >= {"prefill", "decode"}
     what = "a router of prefill and decode servers" if pairs else "a router"
     counted = ", ".join(f"{count} {role}".strip() for role, count in found.items())
-    return Gateway(f"{url}: {what} answers there, for {counted} of them: it is no arm; {DIRECTLY}")
+    return Gateway(f"{url}: {what} answers there, for {counted} of them: it is not an arm; {DIRECTLY}")
 
 
 _LISTING = frozenset({"workers", "worker_urls", "prefill_urls", "decode_urls"})

@@ -87,7 +87,7 @@ def parse(text: str, version: str | None = None, url: str = "/metrics") -> Count
         UnreadableServer: a page of HTML, or nothing that can be read.
     """
     if text.lstrip()[:1] in ("<", "{"):
-        raise UnreadableServer(f"{url}: the answer is no Prometheus text; it begins: {text[:80]!r}")
+        raise UnreadableServer(f"{url}: the answer is not Prometheus text; it begins: {text[:80]!r}")
     series = _series(text)
     found: dict[str, float | None] = {}
     missing: list[str] = []
