@@ -29,7 +29,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         (
             b'{"task": {"target": "t", "builds": ["a"], "metric": "m"}, '
             b'"steps": [{"reference": 0, "candidate": 7, "word": "go"}]}',
-            "not in its row",
+            "not in its list",
         ),
     ],
 )
