@@ -76,7 +76,7 @@ def asked(config: pytest.Config, suite: Suite, target: Target) -> Comparing | No
             ("--candidate", "--reference") if reference is None else ("--reference", "--candidate")
         )
         raise ConfigError(f"{there} compares two builds: name the other with {missing} (own: the target's)")
-    for option in ("--server-url", "--record-baseline", "--aa", "--shard"):
+    for option in ("--server-url", "--record-baseline", "--aa"):
         if config.getoption(option):
             raise ConfigError(
                 f"{option} does not go with --reference and --candidate, which compare two builds"
