@@ -58,7 +58,7 @@ def merged(shards: list[merge.ShardRun], arguments: argparse.Namespace) -> int:
     for number in joined.missing:
         print(f"shard {number}/{shards[0].shard.of}: missing; nothing of it is judged")
     target = shards[0].begun.target
-    rules = rules_of(arguments.suite_config, target)
+    rules = rules_of(_suite_config(shards[0], arguments.suite_config), target)
     store = RunStore(target, rules, results, arguments.baselines)
     found = whole.judged(joined, shards, results, store)
     whole.write(found, joined, shards, store, arguments.alluredir, arguments.junitxml)
@@ -68,3 +68,9 @@ def merged(shards: list[merge.ShardRun], arguments: argparse.Namespace) -> int:
         print(problem)
     print(f"\n{found.ended.judgement.sentence}")
     return store.status(found.ended.judgement)
+
+
+def _suite_config(shard: merge.ShardRun, given: Path) -> Path:
+    """The file that was named here, or that the shards were measured with, if it is here under the same name."""
+    own = Path(str(shard.begun.options.get("suite_config", given)))
+    return own if given == Path(shared.FOLDERS["--suite-config"][1]) and own.exists() else given

@@ -78,7 +78,7 @@ def _pipeline(shards: Sequence[Priced], options: Mapping[str, Any]) -> dict[str,
         "merge": {
             "needs": ["perf"],
             "when": "always",
-            "script": ["python -m suite merge results/*-shard*of*"],
-            "artifacts": _kept(),
+            "script": ["python -m suite merge results/*-shard*of* --junitxml junit.xml"],
+            "artifacts": {**_kept(), "reports": {"junit": "junit.xml"}},
         },
     }

@@ -364,6 +364,21 @@ def test_a_shard_that_cannot_be_read_is_refused_by_name(there, capsys, spoil, sa
     assert not (there / "results").exists()
 
 
+def test_the_rules_are_those_of_the_file_that_the_shards_were_measured_with(there, capsys):
+    (there / "own.toml").write_text(
+        'default_target = "here"\n[targets.here]\nmodel = "m"\nlaunch = { kind = "process", module = "simulator" }\n'
+        "[targets.here.gate.metrics]\noutput_tokens_per_s = { margin = 0.3 }\n"
+    )
+    journals = [list(one) for one in shards_of(ALL)]
+    for one in journals:
+        assert isinstance(one[0], Begun)
+        one[0] = msgspec.structs.replace(one[0], options={**one[0].options, "suite_config": "own.toml"})
+    recorded(there / "baselines")
+    merged(write(there, journals), capsys)
+    verdicts = load_verdicts(there / "results" / MERGED).verdicts
+    assert {v.margin for v in verdicts if v.metric == "output_tokens_per_s"} == {0.3}
+
+
 def test_what_github_shows_of_a_merged_run_is_its_summary(there, capsys, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(there / "page.md"))
     merged(write(there, shards_of(ALL)), capsys)
