@@ -19,7 +19,7 @@ BUDGET = "upgrade"
 FEWEST = 2
 """Launches of each build without which no figure is judged but by what a launch cannot explain."""
 
-SETTLED = "the first pair of launches says no-go: nothing more is launched"
+SETTLED = "NO-GO after the first pair of launches: nothing more is launched"
 """Said, and noted in the journal, where later launches of two builds are left out for good."""
 
 

@@ -77,7 +77,7 @@ def test_the_doctor_tells_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://robot:hunter22@proxy.example:3128")
     ((status, text),) = looked("http://box:30000")
     assert status == "warning"
-    assert "asked through it" in text
+    assert "reached through it" in text
     assert "hunter22" not in text
     ((status, text),) = looked("http://127.0.0.1:30000")
     assert status == "ok"

@@ -64,7 +64,7 @@ def test_other_json_is_no_gateway(answer: Any) -> None:
 
 
 def test_the_doctor_and_the_probes_say_the_same() -> None:
-    with pytest.raises(Gateway, match="1 prefill, 2 decode of them: it is no arm"):
+    with pytest.raises(Gateway, match="1 prefill, 2 decode of them: it is not an arm"):
         parse(json.dumps(PD), "http://x/server_info")
 
 

@@ -175,7 +175,7 @@ def test_shards_are_measured_one_by_one_and_merged(tmp_path, capfd):
     ("given", "says"),
     [
         ({"shard": "1/2", "minutes": 3.0}, "--shard does not go with --minutes"),
-        ({"format": "github"}, "give both"),
+        ({"format": "github"}, "--format needs --plan"),
         ({"shards": 2}, "needs --plan --format"),
         ({"shards": 0, "plan": True, "format": "json"}, "1 or more"),
         ({"shard": "1/2", "plan": True, "format": "json"}, "leave --shard out"),

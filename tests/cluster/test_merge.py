@@ -145,7 +145,7 @@ def test_launches_that_a_shard_left_out_for_good_are_not_missing(there, capsys, 
         for entry in journals[0]
         if (getattr(entry, "number", None) or launches.get(getattr(entry, "launch", 0), 1)) == 1
     ]
-    told_ = [Note("the first pair of launches says no-go: nothing more is launched")] if settled else []
+    told_ = [Note("NO-GO after the first pair of launches: nothing more is launched")] if settled else []
     journals[0] = [*first[:-1], *told_, Closed(9.0)]
     merged(write(there, journals), capsys)
     said = {o.short for o in load_run(there / "results" / MERGED).outcomes if o.word == "unproven"}

@@ -60,7 +60,7 @@ def test_whatever_events_a_file_holds_their_parts_are_whole(events: list[object]
         (b"[]", "no trace"),
         (b'{"other": 1}', "no trace"),
         (gpu_trace()[:-20], "breaks off"),
-        (b"\x1f\x8b" + b"x" * 40, "no gzip"),
+        (b"\x1f\x8b" + b"x" * 40, "not readable gzip"),
         (gzip.compress(b'{"traceEvents": [', mtime=0), "no trace"),
     ],
 )

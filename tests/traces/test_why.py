@@ -64,7 +64,7 @@ def test_a_build_that_does_not_come_up_is_said(config: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "name --reference and --candidate"),
+        ([], "name both builds with --reference and --candidate"),
         (["--reference", "own", "--candidate", "slow-draf"], "slow-draft"),
         (["--traces", "no-such.gz", "none.gz"], "no-such.gz: No such file"),
         (
