@@ -11,7 +11,7 @@ from proofs.calibrate.cells import NAMED
 from proofs.calibrate.claims import Claim
 from proofs.calibrate.noise import Noise, even_layout
 from proofs.calibrate.upgrades import looked, session_of
-from suite.bisect.search import Ask, Outcome, Step, search
+from suite.bisect.search import Ask, SearchResult, Step, search
 from suite.gate.upgrade import order
 
 LOOKS = (2, 4, 6)
@@ -85,11 +85,11 @@ def measure_row(row: Row) -> SearchFigures:
     return SearchFigures(100 * right / row.n, 100 * wrong / row.n, sessions / row.n, pairs / row.n)
 
 
-def _is_right(row: Row, outcome: Outcome) -> bool:
+def _is_right(row: Row, outcome: SearchResult) -> bool:
     if not any(row.losses):
         return outcome.ending == "no loss"
     named = row.culprits
-    return outcome == Outcome("found" if len(named) == 1 else "range", named[0], named[-1])
+    return outcome == SearchResult("found" if len(named) == 1 else "range", named[0], named[-1])
 
 
 class _Gate:

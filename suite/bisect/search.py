@@ -42,7 +42,7 @@ class Ask(msgspec.Struct, frozen=True):
 Ending: TypeAlias = Literal["found", "range", "no loss", "undecided", "cannot start", "contradiction"]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """How a search ended: the loss came with one of the builds `first` to `last` (places in the row).
 
     found: with exactly one, `first == last`; range: builds between could not be started or told apart; no loss: the
@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True):
     last: int | None = None
 
 
-def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> Ask | Outcome:
+def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> Ask | SearchResult:
     """What to measure next of a row of `builds`, good end first, or how the search ended.
 
     The ends are measured first. Then the middle of what is open is judged against the good end: a no-go is bad, a go
@@ -70,7 +70,7 @@ def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> A
     if isinstance(end, Ask):
         return end
     if end.word != "no-go":
-        return Outcome(_of_the_ends(end))
+        return SearchResult(_of_the_ends(end))
     good, bad, passed = 0, builds - 1, set[int]()
     while True:
         between = [place for place in range(good + 1, bad) if place not in passed]
@@ -87,7 +87,7 @@ def following(builds: int, steps: Sequence[Step], patience: int = PATIENCE) -> A
         else:
             passed.add(middle)
     if bad - good > 1:
-        return Outcome("range", good + 1, bad)
+        return SearchResult("range", good + 1, bad)
     return _confirmed(told, good, bad)
 
 
@@ -115,14 +115,14 @@ def _of_the_ends(end: Step) -> Ending:
     return "no loss" if end.word in ("go", "better") else "undecided"
 
 
-def _confirmed(told: _Told, good: int, bad: int) -> Ask | Outcome:
+def _confirmed(told: _Told, good: int, bad: int) -> Ask | SearchResult:
     """The build that was found, against the one before it: it must have lost by itself."""
     step = told.of(good, bad)
     if isinstance(step, Ask):
         return step
     if step.word in ("go", "better"):
-        return Outcome("contradiction", good, bad)
-    return Outcome("found", bad, bad)
+        return SearchResult("contradiction", good, bad)
+    return SearchResult("found", bad, bad)
 
 
 def is_good(sessions: Sequence[Step], whole: Step) -> bool:
@@ -192,7 +192,7 @@ def search(
     *,
     patience: int = PATIENCE,
     after: Callable[[Step], None] = lambda step: None,
-) -> tuple[Outcome, list[Step]]:
+) -> tuple[SearchResult, list[Step]]:
     """Ask until the build is found or cannot be; `steps` were answered before, `after` is told each new one."""
     return _asked(lambda done: following(builds, done, patience), judge, steps, after)
 

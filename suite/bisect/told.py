@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.bisect.journal import Search
-from suite.bisect.search import Outcome, Step
+from suite.bisect.search import SearchResult, Step
 from suite.terminal.figures import interval, percent
 
 
@@ -16,7 +16,7 @@ def step_line(search: Search, step: Step) -> str:
     return f"{who}: {step.word}, {change(step)}"
 
 
-def outcome_lines(search: Search, outcome: Outcome) -> list[str]:
+def outcome_lines(search: Search, outcome: SearchResult) -> list[str]:
     """The answer first, then what it rests on and what to do next."""
     builds, task = search.task.builds, search.task
     ends = _last(search, 0, len(builds) - 1)

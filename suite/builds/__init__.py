@@ -4,6 +4,6 @@ from suite.builds.build import OWN, Build
 from suite.builds.errors import BuildError, ReleaseError
 from suite.builds.resolve import KNOWN_GOOD, Say, resolve
 from suite.builds.spec import read
-from suite.config import Build as Table
+from suite.config import BuildTable as Table
 
 __all__ = ["KNOWN_GOOD", "OWN", "Build", "BuildError", "ReleaseError", "Say", "Table", "read", "resolve"]

@@ -53,7 +53,7 @@ def cache() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltEnvironment:
     """An environment: its Python, and all that is installed in it, as pins."""
 
     python: str
@@ -73,7 +73,7 @@ def interpreter(release: str, say: Say = print) -> str:
     return str(_python(_kept(made, f"SGLang {version}", lambda part: _make(part, version), say)))
 
 
-def whole(version: str, packages: Sequence[str] = (), say: Say = print) -> Made:
+def whole(version: str, packages: Sequence[str] = (), say: Say = print) -> BuiltEnvironment:
     """An environment with a version of SGLang and all that it requires, fit to be launched.
 
     Args:
@@ -85,7 +85,7 @@ def whole(version: str, packages: Sequence[str] = (), say: Say = print) -> Made:
     return _whole(f"{version}", [f"sglang=={version}"], packages, f"SGLang {version}", say)
 
 
-def whole_of(tree: Path, packages: Sequence[str] = (), say: Say = print) -> Made:
+def whole_of(tree: Path, packages: Sequence[str] = (), say: Say = print) -> BuiltEnvironment:
     """The same of a tree of sources, which is installed as it lies there, so that git still tells what it is.
 
     Raises:
@@ -95,7 +95,9 @@ def whole_of(tree: Path, packages: Sequence[str] = (), say: Say = print) -> Made
     return _whole(tree.name, ["--editable", str(source)], packages, f"SGLang of commit {tree.name[:12]}", say)
 
 
-def _whole(name: str, wanted: Sequence[str], packages: Sequence[str], what: str, say: Say) -> Made:
+def _whole(
+    name: str, wanted: Sequence[str], packages: Sequence[str], what: str, say: Say
+) -> BuiltEnvironment:
     swapped = f"-{zlib.crc32(' '.join(sorted(packages)).encode()):08x}" if packages else ""
     swaps = f" with {', '.join(packages)}" if packages else ""
 
@@ -108,7 +110,7 @@ def _whole(name: str, wanted: Sequence[str], packages: Sequence[str], what: str,
         (part / LOCK).write_text("".join(f"{pin}\n" for pin in _pins(part)), encoding="utf-8")
 
     at = _kept(cache() / "builds" / f"{name}-{_here()}{swapped}", f"{what}{swaps}", make, say)
-    return Made(str(_python(at)), tuple((at / LOCK).read_text(encoding="utf-8").split()))
+    return BuiltEnvironment(str(_python(at)), tuple((at / LOCK).read_text(encoding="utf-8").split()))
 
 
 def _kept(made: Path, what: str, make: Callable[[Path], None], say: Say) -> Path:

@@ -22,7 +22,7 @@ def resolve(
     suite: config.Suite,
     target: config.Target,
     say: Say,
-    known_good: Callable[[], config.Build] | None = None,
+    known_good: Callable[[], config.BuildTable] | None = None,
 ) -> Build:
     """The build that ``text`` names, ready to be launched on ``target``; what is missing is installed, once.
 
@@ -46,7 +46,7 @@ def resolve(
     return _made(table, target, directory, say)
 
 
-def _made(table: config.Build, target: config.Target, directory: Path, say: Say) -> Build:
+def _made(table: config.BuildTable, target: config.Target, directory: Path, say: Say) -> Build:
     if table.image is not None:
         return Build(table.name, _container(table.image, target), table.flags, table.env)
     version = table.version or (environments.nightly(table.nightly) if table.nightly else None)
@@ -60,7 +60,7 @@ def _made(table: config.Build, target: config.Target, directory: Path, say: Say)
 
 
 def _interpreter(
-    table: config.Build, version: str | None, target: config.Target, directory: Path, say: Say
+    table: config.BuildTable, version: str | None, target: config.Target, directory: Path, say: Say
 ) -> tuple[str, tuple[str, ...]]:
     """An interpreter that has the build, and what is installed beside it."""
     if table.python is not None:
@@ -80,7 +80,7 @@ def _interpreter(
     return made.python, made.lock
 
 
-def _no_other_packages(table: config.Build, target: config.Target) -> None:
+def _no_other_packages(table: config.BuildTable, target: config.Target) -> None:
     if table.packages:
         raise BuildError(
             f"build {table.name}: packages are exchanged only in an environment of this suite's making: give it a "
@@ -99,7 +99,9 @@ def _there(python: str, target: config.Target, directory: Path) -> str:
     return path
 
 
-def _of_the_target(version: str, table: config.Build, target: config.Target, directory: Path) -> Build | None:
+def _of_the_target(
+    version: str, table: config.BuildTable, target: config.Target, directory: Path
+) -> Build | None:
     """A version as the target has it: where its interpreter is, or what else makes it; ``None``: it has none."""
     known = target.versions
     if known is None or table.packages:

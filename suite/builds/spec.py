@@ -30,7 +30,7 @@ def is_release(text: str) -> bool:
     return re.fullmatch(r"(sglang==)?\d+(\.\w+)+(\+\w+)?", text) is not None
 
 
-def read(text: str, target: config.Target, directory: Path = Path()) -> config.Build:
+def read(text: str, target: config.Target, directory: Path = Path()) -> config.BuildTable:
     """The table that a specification stands for; nothing is looked up, installed or asked.
 
     Args:
@@ -46,15 +46,15 @@ def read(text: str, target: config.Target, directory: Path = Path()) -> config.B
     if comma:
         return _exchanged(read(base.strip(), target, directory), text, packages.split(","))
     if text == OWN:
-        return config.Build(name=OWN)
+        return config.BuildTable(name=OWN)
     if is_release(text):
-        return config.Build(name=text, version=text.removeprefix("sglang=="))
+        return config.BuildTable(name=text, version=text.removeprefix("sglang=="))
     if dated := _NIGHTLY.fullmatch(text):
-        return config.Build(name=text, nightly=dated[1])
+        return config.BuildTable(name=text, nightly=dated[1])
     return _in_place(text, directory) or _unknown(text, target)
 
 
-def _exchanged(table: config.Build, text: str, packages: Sequence[str]) -> config.Build:
+def _exchanged(table: config.BuildTable, text: str, packages: Sequence[str]) -> config.BuildTable:
     """The same with other packages than it asks for: `sglang==0.5.23,torch==2.9.1`."""
     wanted = []
     for package in packages:
@@ -68,24 +68,24 @@ def _exchanged(table: config.Build, text: str, packages: Sequence[str]) -> confi
     return table.model_copy(update={"name": text, "packages": [*table.packages, *wanted]})
 
 
-def _in_place(text: str, directory: Path) -> config.Build | None:
+def _in_place(text: str, directory: Path) -> config.BuildTable | None:
     """A folder, a program or an image."""
     path = directory / os.path.expanduser(text)
     if (path / "bin" / "python").exists():
-        return config.Build(name=text, python=os.path.abspath(path / "bin" / "python"))
+        return config.BuildTable(name=text, python=os.path.abspath(path / "bin" / "python"))
     if path.is_file() or (found := shutil.which(text)) is not None:
-        return config.Build(name=text, python=os.path.abspath(path if path.is_file() else str(found)))
+        return config.BuildTable(name=text, python=os.path.abspath(path if path.is_file() else str(found)))
     place, at, commit = text.rpartition("@")
     folder = directory / os.path.expanduser(place if at else text)
     if (folder / ".git").exists():
-        return config.Build(
+        return config.BuildTable(
             name=text, checkout=os.path.abspath(folder), commit=commit or "HEAD" if at else "HEAD"
         )
     if _IMAGE.fullmatch(text) and not text.startswith("nightly:"):
-        return config.Build(name=text, image=text)
+        return config.BuildTable(name=text, image=text)
     return None
 
 
-def _unknown(text: str, target: config.Target) -> config.Build:
+def _unknown(text: str, target: config.Target) -> config.BuildTable:
     close = nearest(text, [*target.builds, OWN, "known-good"])
     raise BuildError(f"{one_line(text, 120)}: no build{close}. A build is {FORMS}")

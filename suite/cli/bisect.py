@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from suite import builds, config
 from suite.bisect import journal, row, swaps, told
 from suite.bisect.journal import Search, Task
-from suite.bisect.search import PATIENCE, Outcome, Step, search, search_each
+from suite.bisect.search import PATIENCE, SearchResult, Step, search, search_each
 from suite.bisect.sessions import Sessions
 from suite.cli import shared
 from suite.metrics.registry import METRICS, UnknownMetric, require_known
@@ -166,7 +166,7 @@ def _sessions(task: Task) -> int:
     return 2 + between.bit_length() if between else 1
 
 
-def _end(found: Search, outcome: Outcome) -> int:
+def _end(found: Search, outcome: SearchResult) -> int:
     print()
     print("\n".join(told.outcome_lines(found, outcome)))
     return STATUS[outcome.ending]

@@ -34,7 +34,7 @@ from suite.gate.recorded import told
 from suite.gate.records import Launch
 from suite.gate.values import launch_log
 from suite.report import two_builds
-from suite.report.history_page import Known, write
+from suite.report.history_page import TargetHistory, write
 from suite.session import stored_runs
 from suite.sglang import config_diff
 from suite.terminal import table
@@ -341,12 +341,12 @@ def run_history(arguments: argparse.Namespace) -> int:
         )
     if arguments.html:
         folders = {e.run_id: f for e in entries if (f := arguments.results / e.run_id).is_dir()}
-        _write_page(arguments.html, Known(target, entries, good, found, drifted, folders, rules))
+        _write_page(arguments.html, TargetHistory(target, entries, good, found, drifted, folders, rules))
     worse = bool(drifted) or any(step.worse for step in found or ())
     return 1 if worse or _print_problems(bad) else 0
 
 
-def _write_page(path: Path, known: Known) -> None:
+def _write_page(path: Path, known: TargetHistory) -> None:
     try:
         write(path, known)
     except ImportError as error:

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = target.name if target is not None else arguments.server_url
     asked = grid.GridPlan(name, arguments.max_tokens, arguments.temperature, arguments.rounds)
     try:
-        kept = grid.Kept(arguments.out, asked)
+        kept = grid.KeptGrid(arguments.out, asked)
     except ValueError as error:
         raise config.ConfigError(str(error)) from None
     if suite is not None and target is not None:
@@ -134,7 +134,7 @@ def _launched(
     suite: config.Suite,
     target: config.Target,
     arms: Sequence[str],
-    kept: grid.Kept,
+    kept: grid.KeptGrid,
     asked: grid.GridPlan,
     arguments: argparse.Namespace,
 ) -> list[str]:
@@ -173,7 +173,7 @@ def _running(arguments: argparse.Namespace) -> str:
 
 
 def _fill(
-    endpoint: Endpoint, arm: str, kept: grid.Kept, asked: grid.GridPlan, arguments: argparse.Namespace
+    endpoint: Endpoint, arm: str, kept: grid.KeptGrid, asked: grid.GridPlan, arguments: argparse.Namespace
 ) -> None:
     """Measure the cells of one server that are not there yet."""
     version = server_probe.read(endpoint.root_url, api_key=endpoint.api_key).version or ""
@@ -199,7 +199,7 @@ def _fill(
             print(figure, flush=True)
 
 
-def _write(kept: grid.Kept, arms: Sequence[str], name: str, out: Path, last: bool = False) -> None:
+def _write(kept: grid.KeptGrid, arms: Sequence[str], name: str, out: Path, last: bool = False) -> None:
     title = f"{name}: {kept.asked_in_words}"
     text = table.markdown(kept.cells, arms, title)
     (out / "grid.md").write_text(text, encoding="utf-8")

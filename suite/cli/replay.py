@@ -18,7 +18,7 @@ from suite.servers import launcher_for
 from suite.sglang import server as server_probe
 from suite.terminal import table
 from suite.terminal.figures import number
-from suite.traffic import FORMATS, Limits, Replay, Step, highest, kept_share, read, workload_of
+from suite.traffic import FORMATS, Limits, PaceResult, Replay, highest, kept_share, read, workload_of
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -181,12 +181,12 @@ class _Player:
         """The highest rate that keeps the limits."""
         rate = self._replay.rate_per_s
 
-        def step(faster: float) -> Step:
-            return Step(
+        def step(faster: float) -> PaceResult:
+            return PaceResult(
                 rate * pace * faster, kept_share(self.play(self._replay.at(pace * faster)), self._limits)
             )
 
-        return highest(Step(rate * pace, kept_share(first, self._limits)), step, self._limits.share)
+        return highest(PaceResult(rate * pace, kept_share(first, self._limits)), step, self._limits.share)
 
 
 def _tell(round_: Round, limits: Limits, found: metrics.Value | None) -> None:

@@ -126,11 +126,11 @@ def run(arguments: argparse.Namespace) -> int:
     print(_price(target, arms, arguments))
     if arguments.plan:
         return 0
-    asked = cells.Asked(
+    asked = cells.TuningPlan(
         target.name, arguments.max_tokens, arguments.temperature, arguments.rounds, arguments.requests
     )
     try:
-        kept = cells.Kept(arguments.out, asked)
+        kept = cells.KeptTuning(arguments.out, asked)
     except ValueError as error:
         raise config.ConfigError(str(error)) from None
     unmeasured = _launched(suite, target, arms, kept, asked, arguments)
@@ -193,8 +193,8 @@ def _launched(
     suite: config.Suite,
     target: config.Target,
     arms: Arms,
-    kept: cells.Kept,
-    asked: cells.Asked,
+    kept: cells.KeptTuning,
+    asked: cells.TuningPlan,
     arguments: argparse.Namespace,
 ) -> list[str]:
     """Launch each arm that has cells to be measured; what did not come up, in sentences."""
@@ -223,8 +223,8 @@ def _one(
     to_launch: config.Arm,
     launch: LaunchId,
     due: Sequence[cells.Place],
-    kept: cells.Kept,
-    asked: cells.Asked,
+    kept: cells.KeptTuning,
+    asked: cells.TuningPlan,
 ) -> None:
     print(f"launching {launch}", flush=True)
     server = launcher.start(to_launch)
@@ -247,7 +247,7 @@ def _one(
         server.stop()
 
 
-def _tell(target: config.Target, kept: cells.Kept, arms: Arms, arguments: argparse.Namespace) -> None:
+def _tell(target: config.Target, kept: cells.KeptTuning, arms: Arms, arguments: argparse.Namespace) -> None:
     told = _advice(target, kept, arms, arguments)
     title = (
         f"{target.name}: answers of {arguments.max_tokens} tokens, temperature {arguments.temperature:g}, "
@@ -261,7 +261,9 @@ def _tell(target: config.Target, kept: cells.Kept, arms: Arms, arguments: argpar
     print(f"in {arguments.out}: tune.md, tune.csv")
 
 
-def _advice(target: config.Target, kept: cells.Kept, arms: Arms, arguments: argparse.Namespace) -> list[str]:
+def _advice(
+    target: config.Target, kept: cells.KeptTuning, arms: Arms, arguments: argparse.Namespace
+) -> list[str]:
     """The recommendation over all content, its flags, adaptive beside it, and each kind of content by itself."""
     words = {name: _word(target, arm, arguments.off) for name, arm in arms.items()}
     fixed = [arm for arm in arms if arm != ADAPTIVE]

@@ -13,7 +13,7 @@ from suite.cli import shared
 from suite.gate import known_good
 from suite.servers import LaunchFailed
 from suite.traces import why
-from suite.traces.compare import FEWEST_STEPS, Difference
+from suite.traces.compare import FEWEST_STEPS, StepDifference
 from suite.traces.told import lines
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for name, text in ((why.REFERENCE, arguments.reference), (why.CANDIDATE, arguments.candidate))
     }
-    asked = why.Asked(suite, target, arguments.arm, folder, arguments.steps, arguments.clients, _say)
+    asked = why.ProfileRequest(suite, target, arguments.arm, folder, arguments.steps, arguments.clients, _say)
     try:
         _print(why.explain(asked, named))
     except LaunchFailed as error:
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(found: Difference) -> None:
+def _print(found: StepDifference) -> None:
     print("\n".join(lines(found)))
 
 

@@ -21,14 +21,14 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ShardNumber:
     """``--shard 2/5``."""
 
     number: int
     of: int
 
 
-def wanted(text: str) -> Wanted:
+def wanted(text: str) -> ShardNumber:
     """Read ``I/N``.
 
     Raises:
@@ -36,7 +36,7 @@ def wanted(text: str) -> Wanted:
     """
     number, slash, of = text.partition("/")
     if slash and all(part.isascii() and part.isdecimal() and len(part) < 5 for part in (number, of)):
-        found = Wanted(int(number), int(of))
+        found = ShardNumber(int(number), int(of))
         if 1 <= found.number <= found.of <= MOST:
             return found
     raise ConfigError(f"--shard {one_line(text, 60)}: expected I/N, the second of five shards as 2/5")

@@ -42,7 +42,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class FleetFigure:
     """One figure of all boxes that have it. ``None``: that box has not.
 
     values: in SI units; change: relative to the median of all boxes; apart: does it stand apart, and beyond chance.
@@ -65,11 +65,11 @@ class Fleet:
     """Boxes compared. left_out: figures that are not comparable, and why; differing: facts that not all boxes share."""
 
     boxes: list[Box]
-    figures: list[Figure]
+    figures: list[FleetFigure]
     left_out: list[str]
     differing: dict[str, list[str]]
 
-    def apart(self, box: int) -> list[Figure]:
+    def apart(self, box: int) -> list[FleetFigure]:
         """The figures in which a box stands apart."""
         return [figure for figure in self.figures if figure.apart[box]]
 
@@ -103,7 +103,7 @@ def compare(boxes: Sequence[Box], rules: Rules) -> Fleet:
     p = np.array([row for _, row in tested.values()]) if tested else np.empty((0, len(boxes)))
     apart = holm(p.reshape(1, -1), ALPHA).reshape(p.shape) if p.size else p.astype(bool)
     figures = [
-        Figure(
+        FleetFigure(
             key,
             rule,
             [math.exp(one.log) if one is not None else None for one in measured[key]],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from string import ascii_lowercase
 
-from suite.cluster.fleet import FEWEST, Figure, Fleet
+from suite.cluster.fleet import FEWEST, Fleet, FleetFigure
 from suite.gate.status import BROKEN, GOOD, UNDECIDED
 from suite.terminal import table as tables
 from suite.terminal.figures import percent, times
@@ -128,7 +128,7 @@ def plot(fleet: Fleet) -> list[str]:
     return [*drawn, scale.replace("+", "")]
 
 
-def _row(fleet: Fleet, figure: Figure, reach: float) -> str:
+def _row(fleet: Fleet, figure: FleetFigure, reach: float) -> str:
     half = WIDTH // 2
 
     def column(change: float) -> int:
@@ -184,7 +184,7 @@ def _by_value(fleet: Fleet, name: str, values: Sequence[str]) -> str:
     return f"{name}: {'; '.join(told)}"
 
 
-def _named(figure: Figure) -> str:
+def _named(figure: FleetFigure) -> str:
     return f"{figure.key.question} {figure.key.arm} {figure.rule.label}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from _pytest.config import create_terminal_writer
 
 from suite.cluster import matrix
-from suite.cluster.cut import Wanted, wanted
+from suite.cluster.cut import ShardNumber, wanted
 from suite.cluster.shards import priced
 from suite.config import ConfigError
 from suite.session.collection import Arranged
@@ -17,7 +17,7 @@ from suite.session.settings import Settings
 from suite.session.times import Expected
 
 
-def shard_wanted(config: pytest.Config) -> Wanted | None:
+def shard_wanted(config: pytest.Config) -> ShardNumber | None:
     """The shard that was asked for, once the options about shards are known to fit together.
 
     Raises:

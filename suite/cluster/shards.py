@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from suite.cluster.cut import Wanted, cut, of_arms, seconds_of, together, worthwhile
+from suite.cluster.cut import ShardNumber, cut, of_arms, seconds_of, together, worthwhile
 from suite.config import ConfigError, Sizes, Target
 from suite.gate.records import plain_facts
 from suite.session.build import BuildUnderTest
@@ -37,7 +37,7 @@ class Priced:
 
 
 def part_of(
-    wanted: Wanted, arranged: Arranged, kept: Sequence[pytest.Item], target: Target, sizes: Sizes
+    wanted: ShardNumber, arranged: Arranged, kept: Sequence[pytest.Item], target: Target, sizes: Sizes
 ) -> tuple[Shard, list[pytest.Item]]:
     """A shard of an arranged plan, and what of the ``kept`` items is in it; items that are no scenarios are in the first.
 

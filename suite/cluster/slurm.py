@@ -63,7 +63,7 @@ class NoAnswer(SlurmError):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ArrayTask:
     """A task of an array as Slurm tells it. node: where it runs or ran; reason: why it waits."""
 
     job: int
@@ -104,7 +104,7 @@ def submit(script: Path, numbers: Iterable[int], at_once: int, more: Sequence[st
     return int(number)
 
 
-def tasks(jobs: Sequence[int]) -> dict[tuple[int, int], Task]:
+def tasks(jobs: Sequence[int]) -> dict[tuple[int, int], ArrayTask]:
     """How the tasks of these jobs fare, by job and number; those that Slurm has forgotten are left out.
 
     Raises:
@@ -122,7 +122,7 @@ def tasks(jobs: Sequence[int]) -> dict[tuple[int, int], Task]:
             return {}
         raise
     found = [match for line in said.splitlines() if (match := _LINE.fullmatch(line.strip()))]
-    told = [Task(int(m["job"]), int(m["task"]), m["state"], m["node"], m["reason"]) for m in found]
+    told = [ArrayTask(int(m["job"]), int(m["task"]), m["state"], m["node"], m["reason"]) for m in found]
     return {(task.job, task.number): task for task in told}
 
 

@@ -34,7 +34,7 @@ class Submitted(msgspec.Struct, frozen=True):
     at: float
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _SubmissionFile(msgspec.Struct, frozen=True):
     format: str
     version: int
     target: str
@@ -88,7 +88,7 @@ class Submission:
     @classmethod
     def load(cls, folder: Path) -> Submission:
         """Read one that was made before. Raises StoredFileError."""
-        kept = read(folder / NAME, FORMAT, VERSION, _Stored)
+        kept = read(folder / NAME, FORMAT, VERSION, _SubmissionFile)
         return cls(
             folder.resolve(),
             kept.target,
@@ -168,7 +168,7 @@ class Submission:
 
     def _rendered(self) -> bytes:
         return render(
-            _Stored(
+            _SubmissionFile(
                 FORMAT,
                 VERSION,
                 self.target,

@@ -90,7 +90,7 @@ class Watch:
             self._tell(number, state, tasks)
         return alive, open_
 
-    def _tell(self, number: int, state: State, tasks: dict[tuple[int, int], slurm.Task]) -> None:
+    def _tell(self, number: int, state: State, tasks: dict[tuple[int, int], slurm.ArrayTask]) -> None:
         job = self.submission.last_job(number)
         task = tasks.get((job, number)) if job is not None else None
         if task is not None and (task.alive or not state.finished):

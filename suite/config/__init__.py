@@ -6,7 +6,7 @@ from suite.config.reading import load, parse
 from suite.config.tables import (
     Arm,
     AttachLaunch,
-    Build,
+    BuildTable,
     ClientTable,
     DockerLaunch,
     Gate,
@@ -19,14 +19,14 @@ from suite.config.tables import (
     SystemdLaunch,
     Target,
     Timeouts,
-    Traffic,
+    TrafficTable,
 )
 
 __all__ = [
     "KINDS",
     "Arm",
     "AttachLaunch",
-    "Build",
+    "BuildTable",
     "ClientTable",
     "ConfigError",
     "DockerLaunch",
@@ -41,7 +41,7 @@ __all__ = [
     "SystemdLaunch",
     "Target",
     "Timeouts",
-    "Traffic",
+    "TrafficTable",
     "load",
     "parse",
 ]

@@ -12,7 +12,7 @@ from suite.config.errors import nearest
 from suite.config.tables import (
     Arm,
     AttachLaunch,
-    Build,
+    BuildTable,
     ClientTable,
     DockerLaunch,
     Gate,
@@ -92,8 +92,8 @@ def _known_keys(table: list[str], launch: str | None) -> Sequence[str]:
     groups: dict[str, type[BaseModel]] = {
         "hosts": HostTable,
         "arms": Arm,
-        "builds": Build,
-        "versions": Build,
+        "builds": BuildTable,
+        "versions": BuildTable,
         "targets": Target,
         "budgets": Sizes,
         "gate": Gate,

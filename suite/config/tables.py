@@ -158,7 +158,7 @@ class Arm(_Table):
     env: dict[str, str] = {}
 
 
-class Build(_Table):
+class BuildTable(_Table):
     """An SGLang that servers can be launched from, by name, for ``--reference`` and ``--candidate``.
 
     At most one of: ``version`` (``0.5.23``, installed into an environment of its own), ``nightly`` (``2026-11-30``),
@@ -180,7 +180,7 @@ class Build(_Table):
     env: dict[str, str] = {}
 
     @model_validator(mode="after")
-    def _one_of(self) -> Build:
+    def _one_of(self) -> BuildTable:
         kinds = ("version", "nightly", "python", "image", "checkout")
         given = [name for name in kinds if getattr(self, name) is not None]
         if len(given) > 1:
@@ -264,7 +264,7 @@ class Sizes(_Table):
         return min(self.acceptance_prompts, max(4, self.acceptance_context_tokens // context))
 
 
-class Traffic(_Table):
+class TrafficTable(_Table):
     """Traffic of one's own, and the limits that its requests must keep (``[targets.NAME.traffic.NAME]``).
 
     ``file``: relative to ``suite.toml``; ``format``: found by its first line if empty; ``pace``: so many times as fast as it
@@ -285,7 +285,7 @@ class Traffic(_Table):
     share: float = Field(default=0.95, gt=0, le=1)
 
     @model_validator(mode="after")
-    def _limited(self) -> Traffic:
+    def _limited(self) -> TrafficTable:
         if self.ttft_s is None and self.tpot_s is None and self.e2e_s is None:
             raise ValueError("states no limit: give ttft_s, tpot_s or e2e_s")
         return self
@@ -369,11 +369,11 @@ class Target(_Table):
     default_budget: str = "quick"
     baselines: Literal["host", "kind"] = "host"
     budgets: dict[Name, Sizes] = {}
-    builds: dict[Name, Build] = {}
-    versions: Build | None = None
+    builds: dict[Name, BuildTable] = {}
+    versions: BuildTable | None = None
     gate: Gate = Gate()
     backends: dict[str, list[str]] = {}
-    traffic: dict[Name, Traffic] = {}
+    traffic: dict[Name, TrafficTable] = {}
     known: dict[str, str] = {}
 
     def base_flags(self) -> Flags:
@@ -428,7 +428,7 @@ class Suite(_Table):
     hosts: dict[Name, HostTable] = {}
     arms: dict[Name, Arm] = {}
     budgets: dict[Name, Sizes] = {}
-    builds: dict[Name, Build] = {}
+    builds: dict[Name, BuildTable] = {}
     gate: Gate = Gate()
     targets: dict[Name, Target]
 

@@ -54,7 +54,9 @@ def of_text(
     raise CannotDescribe(said)
 
 
-def _of_line(line: shell.Line, source: str, host: Host, known: Mapping[str, str], cwd: str | None) -> Draft:
+def _of_line(
+    line: shell.ShellCommand, source: str, host: Host, known: Mapping[str, str], cwd: str | None
+) -> Draft:
     """The target of one command.
 
     Raises:
@@ -118,7 +120,7 @@ def is_secret_within(command: list[str]) -> bool:
     return any(is_secret(name) for name in names)
 
 
-def _environment_of(draft: Draft, line: shell.Line) -> None:
+def _environment_of(draft: Draft, line: shell.ShellCommand) -> None:
     """Put the environment that was activated into the program's own words."""
     launch = draft.launch
     words = list(launch.get("command") or [*launch.get("wrapper", []), launch.get("python", "")])

@@ -48,7 +48,7 @@ class NotPlain(ValueError):
 
 
 @dataclass(slots=True)
-class Line:
+class ShellCommand:
     """One command as a shell would run it: its words, where, and with which variables of its own."""
 
     words: list[str]
@@ -63,7 +63,7 @@ class Line:
     """What stood behind it and is not needed: a pipe, ``&``."""
 
 
-def lines(text: str, known: Mapping[str, str]) -> Iterator[Line]:
+def lines(text: str, known: Mapping[str, str]) -> Iterator[ShellCommand]:
     """Each command of a text that may be the one that serves.
 
     Args:
@@ -86,7 +86,7 @@ class _Reader:
         self._sourced: list[str] = []
         self._passes_on = False
 
-    def read(self, text: str) -> Iterator[Line]:
+    def read(self, text: str) -> Iterator[ShellCommand]:
         piped = False
         for statement, end in _statements(text):
             if piped:  # what reads the output of the command before
@@ -98,7 +98,7 @@ class _Reader:
                 yield line
             piped = end == "|"
 
-    def _statement(self, raw: str) -> Line | None:
+    def _statement(self, raw: str) -> ShellCommand | None:
         if match := _ARRAY.fullmatch(raw):
             added = self._words(match[3])
             self._arrays[match[1]] = [*(self._arrays.get(match[1], []) if match[2] else []), *added]
@@ -117,7 +117,7 @@ class _Reader:
             return None
         return self._command(_bare(words), own)
 
-    def _command(self, words: list[str], own: dict[str, str]) -> Line | None:
+    def _command(self, words: list[str], own: dict[str, str]) -> ShellCommand | None:
         name = words[0].rpartition("/")[2] if words else ""
         if name in _CONTROL or (name.endswith("()") and name != "()") or name in ("{", "}", "[", "[["):
             raise NotPlain(" ".join(words)[:80])
@@ -134,10 +134,10 @@ class _Reader:
             return self._line(words, own)
         return None
 
-    def _line(self, words: list[str], own: dict[str, str]) -> Line:
+    def _line(self, words: list[str], own: dict[str, str]) -> ShellCommand:
         env = {**self._exported, **own}
         passes = self._passes_on or any(word in ("$@", "$*") for word in words)
-        return Line(words, env, self._cwd, self._venv, self._conda, list(self._sourced), passes)
+        return ShellCommand(words, env, self._cwd, self._venv, self._conda, list(self._sourced), passes)
 
     def _export(self, words: list[str]) -> None:
         for word in words:

@@ -8,7 +8,7 @@ from pathlib import Path
 from suite.doctor.line import Line
 from suite.doctor.rehearsed import rehearsed
 from suite.probes.installation import CannotResolve, Refused, Resolved, resolve_all
-from suite.rehearsal.builds import Build
+from suite.rehearsal.builds import RehearsedBuild
 from suite.rehearsal.rehearse import asks, by_variables
 from suite.servers.runtimes import Runtime
 from suite.sglang.flags import Flags, history_of
@@ -37,7 +37,9 @@ def arms(runtime: Runtime, directory: Path) -> Iterator[Line]:
         yield Line("ok", "arms", f"{said}: {', '.join(names)}")
     if unresolved:
         why = "; ".join(dict.fromkeys(unresolved.values()))
-        yield from rehearsed(directory, runtime.target, Build("here", runtime), list(unresolved), why)
+        yield from rehearsed(
+            directory, runtime.target, RehearsedBuild("here", runtime), list(unresolved), why
+        )
 
 
 def _resolved(runtime: Runtime) -> Iterator[tuple[str, Flags, Outcome]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from suite import config
 from suite.doctor.line import Line, Status
 from suite.rehearsal import builds
-from suite.rehearsal.builds import Build
+from suite.rehearsal.builds import RehearsedBuild
 from suite.rehearsal.rehearse import cards_for, rehearse
 from suite.rehearsal.told import outcomes
 from suite.sglang.errors import ProbeError
@@ -21,7 +21,11 @@ _TODO = {
 
 
 def rehearsed(
-    directory: Path, target: config.Target, build: Build, arms: Sequence[str] | None = None, why: str = ""
+    directory: Path,
+    target: config.Target,
+    build: RehearsedBuild,
+    arms: Sequence[str] | None = None,
+    why: str = "",
 ) -> Iterator[Line]:
     """What is pretended, then a line for each distinct answer of ``build`` to ``arms``; why not, where that cannot be.
 

@@ -75,7 +75,7 @@ class _StoredBaseline(msgspec.Struct, frozen=True, omit_defaults=True):
     derived_from: list[str] = []
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _BaselineFile(msgspec.Struct, frozen=True):
     format: str
     version: int
     target: str
@@ -91,7 +91,7 @@ def _folded(target: str, baseline: Baseline) -> bytes:
     ]
     b = baseline
     kept = _StoredBaseline(b.question, b.arm, b.identity, sessions, b.derived_from)
-    return render(_Stored(FORMAT, VERSION, target, kept))
+    return render(_BaselineFile(FORMAT, VERSION, target, kept))
 
 
 def _unfolded(b: _StoredBaseline) -> Baseline:
@@ -168,7 +168,7 @@ class BaselineStore:
         return stored
 
     def _load(self, path: Path) -> Baseline:
-        stored = read(path, FORMAT, VERSION, _Stored)
+        stored = read(path, FORMAT, VERSION, _BaselineFile)
         if not stored.baseline.sessions:
             raise CorruptFile(path, "holds no session; drop it and record it again")
         if stored.target != self.target:

@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelChange:
     """A lasting change of level: from `before` to `after`, first seen in `run_id`. `change`: relative, + = higher."""
 
     key: Key
@@ -138,7 +138,7 @@ def entry_of(session: Session) -> Entry:
     return Entry(session.run_id, session.started_at, dict(sorted(values.items())), version, commit)
 
 
-def steps(entries: Sequence[Entry], rules: Rules | None = None) -> list[Step]:
+def steps(entries: Sequence[Entry], rules: Rules | None = None) -> list[LevelChange]:
     """Lasting changes of gated metrics that are larger than their margin, in order of time.
 
     A loss counts from the best level before it, so that six losses of 1 % in a row are told.
@@ -157,7 +157,9 @@ def steps(entries: Sequence[Entry], rules: Rules | None = None) -> list[Step]:
         for at, old, new in _changes(bounds[1:-1], levels, rule):
             worse = (new > old) == (rule.better == "lower")
             entry = points[at][0]
-            found.append(Step(key, entry.run_id, entry.started_at, math.exp(old), math.exp(new), worse))
+            found.append(
+                LevelChange(key, entry.run_id, entry.started_at, math.exp(old), math.exp(new), worse)
+            )
     return sorted(found, key=lambda s: (s.started_at, s.key))
 
 

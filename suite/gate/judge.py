@@ -54,7 +54,7 @@ def judge(session: Session, found: Found, rules: Rules | None = None) -> Judgeme
     if session.reference is not None:
         return judge_two_builds(session.rounded(), book)
     session = beside_baselines(session.rounded(), found.baselines)
-    case = _Case(session, found, book)
+    case = _JudgedRun(session, found, book)
     verdicts = {key: verdict for key in case.gated if (verdict := case.without_statistics(key)) is not None}
     informational: dict[Key, Estimate] = {}
     comparable = {k: r for k, r in case.rules.items() if k not in verdicts and case.comparable(k)}
@@ -121,7 +121,7 @@ def _replay(matrix: Matrix, session: Session, looks: list[int]) -> tuple[dict[Ke
 
 
 @dataclass(frozen=True)
-class _Case:
+class _JudgedRun:
     """A run beside its baselines, with the rule of each of its metrics."""
 
     session: Session

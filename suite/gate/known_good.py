@@ -37,7 +37,7 @@ class KnownGood(msgspec.Struct, frozen=True, omit_defaults=True):
     figures: int
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _KnownGoodFile(msgspec.Struct, frozen=True):
     format: str
     version: int
     known_good: KnownGood
@@ -80,7 +80,7 @@ def path_of(results: Path, target: str) -> Path:
 def save(results: Path, known: KnownGood) -> Path:
     """Keep it in place of the one before. Raises WriteFailed."""
     path = path_of(results, known.target)
-    write_together({path: render(_Stored(FORMAT, VERSION, known))})
+    write_together({path: render(_KnownGoodFile(FORMAT, VERSION, known))})
     return path
 
 
@@ -97,7 +97,7 @@ def load(results: Path, target: str) -> KnownGood:
             path,
             f"no run of {target} has passed yet with every figure judged; make one: pytest -m perf --target {target}",
         )
-    return read(path, FORMAT, VERSION, _Stored).known_good
+    return read(path, FORMAT, VERSION, _KnownGoodFile).known_good
 
 
 def name_of(known: KnownGood) -> str:
@@ -142,7 +142,7 @@ def way_back(known: KnownGood) -> list[str]:
     return [f"# known by its answers alone: sglang {build['sglang']}"]
 
 
-def build_of(known: KnownGood) -> config.Build:
+def build_of(known: KnownGood) -> config.BuildTable:
     """The same as a table by which the build can be launched again.
 
     A version is installed with what it requires today, or had as the target has it; what was beside it then is in
@@ -160,12 +160,12 @@ def build_of(known: KnownGood) -> config.Build:
         pulled = way_back(known)[0].split()
         if not build.get("image_digest"):
             raise GateError(f"{name}: its image was never pushed or pulled; name it by its tag")
-        return config.Build(name=name, image=pulled[-1])
+        return config.BuildTable(name=name, image=pulled[-1])
     if build.get("described") and build.get("commit") and place.get("checkout"):
-        return config.Build(name=name, checkout=place["checkout"], commit=str(build["commit"]))
+        return config.BuildTable(name=name, checkout=place["checkout"], commit=str(build["commit"]))
     if build["sglang"] == "unknown":
         raise GateError(f"{name}: known by its answers alone; name the build")
-    return config.Build(name=name, version=str(build["sglang"]))
+    return config.BuildTable(name=name, version=str(build["sglang"]))
 
 
 def _pins(known: KnownGood, python: str) -> list[str]:

@@ -114,7 +114,7 @@ def failed(arm: str, context: int, clients: int, error: LoadError) -> Cell:
     return Cell(arm, context, clients, 0, None, None, None, note=str(error))
 
 
-class Kept(kept.Kept[Cell]):
+class KeptGrid(kept.Kept[Cell]):
     """The cells of a grid in ``FOLDER/grid.jsonl``."""
 
     def __init__(self, folder: Path, asked: GridPlan) -> None:

@@ -17,7 +17,7 @@ from suite.servers.runtimes import Runtime, runtime_of
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class RehearsedBuild:
     """An SGLang and the way to ask it. ``ours``: its environment is this suite's own, and may keep bytecode."""
 
     name: str
@@ -28,7 +28,7 @@ class Build:
 @contextmanager
 def opened(
     suite: config.Suite, target: config.Target, named: Sequence[str], say: environments.Say
-) -> Iterator[list[Build]]:
+) -> Iterator[list[RehearsedBuild]]:
     """The builds that a command line names, in its order; the target's own where it names none.
 
     Raises:
@@ -48,12 +48,12 @@ def opened(
                 f"target {target.name} launches no SGLang of its own that could be rehearsed; "
                 "name one: --build 0.5.23, or --build PYTHON"
             )
-        yield [Build(f"the one of {host.name}", runtime)]
+        yield [RehearsedBuild(f"the one of {host.name}", runtime)]
 
 
-def _named(suite: config.Suite, target: config.Target, text: str, say: environments.Say) -> Build:
+def _named(suite: config.Suite, target: config.Target, text: str, say: environments.Say) -> RehearsedBuild:
     if is_release(text):
-        return Build(
+        return RehearsedBuild(
             text.removeprefix("sglang=="),
             _here(suite, target, environments.interpreter(text, say)),
             ours=True,
@@ -63,7 +63,7 @@ def _named(suite: config.Suite, target: config.Target, text: str, say: environme
         raise RehearsalError(
             f"--build {text}: neither a release of SGLang (0.5.23) nor an interpreter that can be run here"
         )
-    return Build(text, _here(suite, target, os.path.abspath(python)))
+    return RehearsedBuild(text, _here(suite, target, os.path.abspath(python)))
 
 
 def _here(suite: config.Suite, target: config.Target, python: str) -> Runtime:

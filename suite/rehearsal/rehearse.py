@@ -14,7 +14,7 @@ from suite.probes import gpus
 from suite.probes.remote import run_script
 from suite.rehearsal import cards as catalog
 from suite.rehearsal.answers import Answer, Question, Rehearsal, Word
-from suite.rehearsal.builds import Build
+from suite.rehearsal.builds import RehearsedBuild
 from suite.rehearsal.cards import Cards
 from suite.rehearsal.checkpoints import stand_in
 from suite.rehearsal.errors import UnknownCards
@@ -36,7 +36,7 @@ _UNASKED = " "
 def rehearse(
     directory: Path,
     target: config.Target,
-    build: Build,
+    build: RehearsedBuild,
     cards: Cards | None,
     arms: Sequence[str] | None = None,
 ) -> Rehearsal:
@@ -132,7 +132,7 @@ def by_variables(
 
 
 def _asked(
-    build: Build,
+    build: RehearsedBuild,
     lines: Iterable[Flags],
     variables: Mapping[str, str],
     cards: Cards | None,
@@ -209,7 +209,7 @@ def _replaced(read: Mapping[str, str], directory: Path) -> str:
     return ", ".join(f"{folder} for {model}" for model, folder in pairs)
 
 
-def _called(build: Build, versions: Mapping[str, str]) -> str:
+def _called(build: RehearsedBuild, versions: Mapping[str, str]) -> str:
     """A release by its number; anything else by its number and where it is."""
     version = versions.get("sglang")
     if version is None or re.fullmatch(r"\d+(\.\w+)+", build.name):

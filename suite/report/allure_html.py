@@ -48,7 +48,7 @@ class ReportError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class HtmlReport:
     """A report. runs: of how many runs it holds the history, this one among them."""
 
     path: Path
@@ -102,7 +102,7 @@ def newest_run(results: Path) -> str:
     return max(runs)
 
 
-def build(results: Path, run: ToldRun, output: Path, allure: str) -> Made:
+def build(results: Path, run: ToldRun, output: Path, allure: str) -> HtmlReport:
     """Write ``output/index.html``, and the history beside it.
 
     Args:
@@ -125,7 +125,7 @@ def build(results: Path, run: ToldRun, output: Path, allure: str) -> Made:
         _replace(output / PAGE, page)
         kept = (work / HISTORY).read_text(encoding="utf-8")
         _replace(history, kept)
-    return Made(output / PAGE, len(kept.splitlines()))
+    return HtmlReport(output / PAGE, len(kept.splitlines()))
 
 
 def offline(page: str) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from suite import redact
 from suite.foreign import printable
 from suite.gate import Baseline, GateError, Key, Rules, Word, load_verdicts
-from suite.gate.history import CumulativeDrift, Entry, Step, judged
+from suite.gate.history import CumulativeDrift, Entry, LevelChange, judged
 from suite.gate.runs import StoredVerdicts
 from suite.metrics import METRICS
 from suite.report import words
@@ -45,7 +45,7 @@ td:first-child,td:nth-child(3){white-space:nowrap}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TargetHistory:
     """What is known of a target over time.
 
     folders: where runs are stored, by run, of those that still are; steps: None where they could not be looked for.
@@ -54,13 +54,13 @@ class Known:
     target: str
     entries: Sequence[Entry]
     baselines: Sequence[Baseline] = ()
-    steps: Sequence[Step] | None = None
+    steps: Sequence[LevelChange] | None = None
     drifts: Sequence[CumulativeDrift] = ()
     folders: Mapping[str, Path] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
 
 
-def write(path: Path, known: Known) -> None:
+def write(path: Path, known: TargetHistory) -> None:
     """Write the page.
 
     Raises:
@@ -73,7 +73,7 @@ def write(path: Path, known: Known) -> None:
     os.replace(part, path)
 
 
-def page(known: Known, beside: Path) -> str:
+def page(known: TargetHistory, beside: Path) -> str:
     """The page as HTML; links to runs are relative to the folder ``beside``.
 
     Raises:
@@ -125,7 +125,7 @@ def _link(folder: Path, beside: Path) -> str:
     return quote(os.path.relpath(shown.resolve(), beside.resolve()))
 
 
-def _changes(known: Known) -> str:
+def _changes(known: TargetHistory) -> str:
     """What changed for good, the newest first, with the commits between the builds."""
     if known.steps is None:
         return "<p class=soft>Lasting changes were not looked for: ruptures is not installed.</p>"
@@ -147,7 +147,7 @@ def _changes(known: Known) -> str:
     return f"<h2>Lasting changes</h2><ul>{items}</ul>" if items else "<p>No lasting change of any figure.</p>"
 
 
-def _figures(known: Known, said: Mapping[str, StoredVerdicts], links: Mapping[str, str]) -> list[str]:
+def _figures(known: TargetHistory, said: Mapping[str, StoredVerdicts], links: Mapping[str, str]) -> list[str]:
     """A drawing for each gated figure, those that changed for the worse first."""
     steps = known.steps or ()
     worse = {step.key for step in steps if step.worse}
@@ -184,7 +184,7 @@ def _promoted(baselines: Sequence[Baseline], key: Key) -> frozenset[str]:
     return frozenset(found)
 
 
-def _runs(known: Known, said: Mapping[str, StoredVerdicts], links: Mapping[str, str]) -> str:
+def _runs(known: TargetHistory, said: Mapping[str, StoredVerdicts], links: Mapping[str, str]) -> str:
     rows = []
     for place in reversed(range(len(known.entries))):
         entry = known.entries[place]

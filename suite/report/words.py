@@ -9,7 +9,7 @@ from suite.terminal.figures import times
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionParts:
     """A question with its sizes taken apart; a size that it does not have is None."""
 
     name: str
@@ -33,11 +33,11 @@ class Asked:
         return ", ".join([self.title, *filter(None, sizes)])
 
 
-def asked(question: str) -> Asked:
+def asked(question: str) -> QuestionParts:
     """Take a question apart, as `suite.session.collection` puts it together."""
     match = re.fullmatch(r"([^\[]*)\[(.*)\]", question, re.DOTALL)
     if match is None:
-        return Asked(question)
+        return QuestionParts(question)
     clients, context, temperature, others = None, None, None, []
     for part in match[2].split("-"):
         if re.fullmatch(r"c\d{1,9}", part):
@@ -48,4 +48,4 @@ def asked(question: str) -> Asked:
             temperature = float(part[1:])
         else:
             others.append(part)
-    return Asked(match[1], clients, context, temperature, tuple(others))
+    return QuestionParts(match[1], clients, context, temperature, tuple(others))

@@ -130,7 +130,7 @@ class Failed(_Entry, frozen=True, omit_defaults=True):
     seconds: float = 0.0
 
 
-class Ended(_Entry, frozen=True, omit_defaults=True):
+class ServerEnded(_Entry, frozen=True, omit_defaults=True, tag="ended"):
     """The server is down again, which took ``seconds``."""
 
     launch: int
@@ -145,7 +145,7 @@ class Complete(_Entry, frozen=True, omit_defaults=True):
     build: str = ""
 
 
-class Workload(_Entry, frozen=True, omit_defaults=True):
+class WorkloadBegun(_Entry, frozen=True, omit_defaults=True, tag="workload"):
     """A workload is about to be played, with what makes its rounds comparable."""
 
     launch: int
@@ -170,7 +170,7 @@ class Answering(_Entry, frozen=True, omit_defaults=True):
     parts: list[str] = []
 
 
-class Round(_Entry, frozen=True, omit_defaults=True):
+class RoundDone(_Entry, frozen=True, omit_defaults=True, tag="round"):
     """A round, whole: its samples as a launch of one round, and all that makes them fit to be judged or not.
 
     Names what it belongs to by itself, so that a damaged line spoils no other. ``round`` counts from 0 of ``of``.
@@ -238,11 +238,11 @@ Entry: TypeAlias = (
     | Launching
     | Ready
     | Failed
-    | Ended
+    | ServerEnded
     | Complete
-    | Workload
+    | WorkloadBegun
     | Answering
-    | Round
+    | RoundDone
     | Measured
     | Item
     | Note

@@ -55,11 +55,11 @@ def explain(
             continue
         folder = run.directory / f"why-{arm}"
         flagged = target.model_copy(update={"flags": {**target.flags, **run.extra_flags}})
-        told[arm] = _explained(why.Asked(run.suite, flagged, arm, folder, say=say), builds)
+        told[arm] = _explained(why.ProfileRequest(run.suite, flagged, arm, folder, say=say), builds)
     return told
 
 
-def _explained(asked: why.Asked, builds: Mapping[str, Build]) -> list[str]:
+def _explained(asked: why.ProfileRequest, builds: Mapping[str, Build]) -> list[str]:
     try:
         found = why.explain(asked, builds)
     except (TraceError, LaunchFailed, ServerError, LoadError, HostError) as error:

@@ -21,8 +21,8 @@ from suite.session.entries import (
     Note,
     Ready,
     Resumed,
-    Round,
-    Workload,
+    RoundDone,
+    WorkloadBegun,
 )
 from suite.session.plan import CANDIDATE, REFERENCE, LaunchId
 from suite.session.recording import joined
@@ -333,9 +333,9 @@ def _take(found: JournalIndex, entry: Entry) -> None:
             found.complete.add(LaunchId(entry.arm, entry.number, entry.build))
         case Answering():
             _asks(found, entry)
-        case Round():
+        case RoundDone():
             _round(found, entry)
-        case Workload() | Measured():
+        case WorkloadBegun() | Measured():
             work = found.works.setdefault((entry.launch, entry.workload), Work(entry.launch))
             work.identity, work.subject = entry.identity, entry.subject
             if isinstance(entry, Measured):
@@ -358,7 +358,7 @@ def _asks(found: JournalIndex, entry: Answering) -> None:
     _answered_by(found, key, entry.number, (entry.launch, entry.workload))
 
 
-def _round(found: JournalIndex, entry: Round) -> None:
+def _round(found: JournalIndex, entry: RoundDone) -> None:
     work = found.works.setdefault((entry.launch, entry.workload), Work(entry.launch))
     work.samples[entry.round] = entry.sample
     work.planned = entry.of

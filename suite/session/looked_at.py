@@ -16,7 +16,7 @@ from suite.servers.errors import ServerError
 from suite.servers.runtimes import Runtime
 from suite.session.entries import Note
 from suite.session.run import Run
-from suite.session.sides import Side
+from suite.session.sides import BuildSide
 from suite.sglang.errors import ProbeError, ProbeHostError
 from suite.sglang.flags import translated
 
@@ -42,7 +42,7 @@ def look_at_builds(run: Run, arms: Sequence[str]) -> None:
             raise BuildError(f"the {name} cannot be launched: {error}") from None
 
 
-def _look(run: Run, name: str, side: Side, arms: Sequence[str]) -> Iterator[str]:
+def _look(run: Run, name: str, side: BuildSide, arms: Sequence[str]) -> Iterator[str]:
     run.progress.say(f"looking at the {name}")
     _must_be_there(run, side.runtime)
     version = str(side.build.subject({}).get("sglang") or side.version or "")

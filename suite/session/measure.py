@@ -23,7 +23,7 @@ from suite.session.collection import SeriesId
 from suite.session.measurement import Measurement
 from suite.session.outcomes import ArmNotInEffect
 from suite.session.recording import WorkloadResult
-from suite.session.rounds import Benchmark, Beside, Rounds, progress_line
+from suite.session.rounds import Benchmark, Beside, RoundPlayer, progress_line
 from suite.session.run import Run
 from suite.session.running_arm import RunningArm
 from suite.session.steadiness import Steady, windows
@@ -47,7 +47,7 @@ class Measure:
         self._run = run
         self._served = served
         self._on_played = on_played
-        self._rounds_of: Callable[[RunningArm], Rounds] = lambda one: Rounds(
+        self._rounds_of: Callable[[RunningArm], RoundPlayer] = lambda one: RoundPlayer(
             run, one, series, benchmark, question
         )
         self._rounds = self._rounds_of(served)

@@ -19,7 +19,7 @@ PROMPT_OF_A_CONTEXT = Prompt("price", "prose", ({"role": "user", "content": "a p
 
 
 @dataclass(slots=True)
-class Wanted:
+class ItemDemand:
     """What an item asks for when it runs: calls of ``measure``, and seconds of long runs."""
 
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _Anything:
 class _Dry(_Anything):
     """Stands in for ``measure``: notes what would be played, and measures nothing."""
 
-    def __init__(self, wanted: Wanted, target: Target, rounds: int) -> None:
+    def __init__(self, wanted: ItemDemand, target: Target, rounds: int) -> None:
         self._wanted = wanted
         self._target = target
         self._rounds = rounds
@@ -73,14 +73,14 @@ class _Dry(_Anything):
         return self
 
 
-_known = pytest.StashKey[Wanted]()
+_known = pytest.StashKey[ItemDemand]()
 
 
-def wanted_by(item: pytest.Item, target: Target, sizes: Sizes) -> Wanted:
+def wanted_by(item: pytest.Item, target: Target, sizes: Sizes) -> ItemDemand:
     """What a scenario would play: its function is called with stand-ins for all fixtures, up to where they fail it."""
     if _known in item.stash:
         return item.stash[_known]
-    wanted = item.stash[_known] = Wanted()
+    wanted = item.stash[_known] = ItemDemand()
     names = item._fixtureinfo.argnames if isinstance(item, pytest.Function) else ()
     if "trial" in names:
         wanted.calls.append(("code", {}))
@@ -153,7 +153,7 @@ def _seconds(asked: PlannedWorkload, arm: str, sizes: Sizes, expected: Expected)
 _asked_before = pytest.StashKey[dict[int, list[PlannedWorkload]]]()
 
 
-def _asked(item: pytest.Item, wanted: Wanted, sizes: Sizes) -> list[PlannedWorkload]:
+def _asked(item: pytest.Item, wanted: ItemDemand, sizes: Sizes) -> list[PlannedWorkload]:
     """The workloads of an item; plans that are compared differ in their rounds alone."""
     known = item.stash.setdefault(_asked_before, {})
     if sizes.rounds not in known:

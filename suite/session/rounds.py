@@ -38,7 +38,7 @@ class Benchmark(Protocol):
     def pedantic(self, target: Callable[..., Any], **options: Any) -> Any: ...
 
 
-class Rounds:
+class RoundPlayer:
     """Plays the rounds of workloads in one launch and notes them in the run's journal."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Rounds:
                 self._tell_mishaps(f"warm-up of {asked.label}", batch)
         warmup_s = time.monotonic() - began
         facts = (plain_facts(played.identity), plain_facts(played.subject))
-        self._run.note(entries.Workload(self._served.number, asked.key, *facts))
+        self._run.note(entries.WorkloadBegun(self._served.number, asked.key, *facts))
         self.answers(asked)
         return warmup_s
 
@@ -233,7 +233,7 @@ class Rounds:
         )
         launch_id = self._served.launch_id
         self._run.note(
-            entries.Round(
+            entries.RoundDone(
                 launch=self._served.number,
                 arm=launch_id.arm,
                 number=launch_id.number,
@@ -265,7 +265,7 @@ class Rounds:
 class Beside:
     """The other build of a duet: what plays its rounds, and what they come to."""
 
-    rounds: Rounds
+    rounds: RoundPlayer
     played: WorkloadResult
     first: bool = False
     """It goes first in the first round that counts."""
@@ -275,7 +275,7 @@ class _Turn:
     """One server's round after round of a workload."""
 
     def __init__(
-        self, rounds: Rounds, asked: PlannedWorkload, played: WorkloadResult, watched: Watched
+        self, rounds: RoundPlayer, asked: PlannedWorkload, played: WorkloadResult, watched: Watched
     ) -> None:
         self._watched = watched
         self._rounds = rounds

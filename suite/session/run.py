@@ -28,7 +28,7 @@ from suite.servers import (
 )
 from suite.session import fold, journal
 from suite.session.disk import ResultsDisk
-from suite.session.entries import Ended, Entry, Failed, Launching, Note, Ready, Round
+from suite.session.entries import Entry, Failed, Launching, Note, Ready, RoundDone, ServerEnded
 from suite.session.environment import HostEnvironment
 from suite.session.journal import Journal
 from suite.session.losses import Losses
@@ -36,7 +36,7 @@ from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
 from suite.session.outlook import Outlook
 from suite.session.plan import LaunchId
 from suite.session.running_arm import RunningArm
-from suite.session.sides import Side, sides_of, under_test
+from suite.session.sides import BuildSide, sides_of, under_test
 from suite.session.stopping import Stopping
 from suite.session.up import Up
 from suite.sglang.errors import ProbeError
@@ -134,7 +134,7 @@ class Run:
         return made
 
     @property
-    def main(self) -> Side:
+    def main(self) -> BuildSide:
         """The build that the run is about: the candidate of two."""
         return under_test(self.sides)
 
@@ -162,7 +162,7 @@ class Run:
         """Keep an entry, on disk when this returns; a disk that takes no more ends the run and loses nothing else."""
         fold.take(self.told, entry)
         self.entries.append(entry)
-        if self.outlook is not None and isinstance(entry, Round):
+        if self.outlook is not None and isinstance(entry, RoundDone):
             self.outlook.round_played()
         if self.unwritten is not None:
             return
@@ -311,7 +311,7 @@ class Run:
         running = self._up.take(launch_id)
         began = time.monotonic()
         running.server.stop()
-        self.note(Ended(running.number, time.monotonic() - began))
+        self.note(ServerEnded(running.number, time.monotonic() - began))
 
     def forget(self, launch_id: LaunchId) -> None:
         """That this launch did not come up is told of it when it is measured."""

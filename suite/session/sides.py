@@ -15,7 +15,7 @@ from suite.session.host_evidence import HostEvidence
 from suite.session.plan import CANDIDATE
 
 
-class Side:
+class BuildSide:
     """The target as this build serves it, the way to ask it, and what it truly is.
 
     Args:
@@ -52,16 +52,16 @@ def sides_of(
     compared: Mapping[str, builds.Build],
     host: Callable[[], Host],
     directory: Path,
-) -> dict[str, Side]:
+) -> dict[str, BuildSide]:
     """By the name of a launch_id's build; of a run that compares none, the target's own under the empty name."""
     served = dict(compared) or {"": builds.Build(builds.OWN)}
     return {
-        name: Side(suite, _in_run(build.on(target), directory), host, directory, build.version)
+        name: BuildSide(suite, _in_run(build.on(target), directory), host, directory, build.version)
         for name, build in served.items()
     }
 
 
-def under_test(sides: Mapping[str, Side]) -> Side:
+def under_test(sides: Mapping[str, BuildSide]) -> BuildSide:
     """The side that a run is about: the candidate of two."""
     return sides.get(CANDIDATE) or sides[""]
 

@@ -13,7 +13,7 @@ from suite.gate import GateError
 from suite.gate.baselines import slug
 from suite.gate.files import read, render, write_together
 from suite.session.asked import load_of
-from suite.session.entries import Ended, Entry, Item, Launching, Measured, Ready, Round
+from suite.session.entries import Entry, Item, Launching, Measured, Ready, RoundDone, ServerEnded
 
 FORMAT, VERSION = "sglang-perf-times", 1
 KEPT = 9
@@ -68,9 +68,9 @@ def add(times: Times, entries: Iterable[Entry]) -> None:
                 arms[entry.launch] = entry.arm
             case Ready() if entry.launch in arms:
                 _keep(times.starts.setdefault(arms[entry.launch], []), entry.ready_s)
-            case Ended():
+            case ServerEnded():
                 _keep(times.ends, entry.seconds)
-            case Round():
+            case RoundDone():
                 of_arm = times.rounds.setdefault(entry.arm, {})
                 _keep(of_arm.setdefault(load_of(entry.workload), []), entry.seconds)
                 place = (entry.arm, entry.number, entry.question)

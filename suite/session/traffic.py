@@ -9,7 +9,7 @@ from typing import Any
 
 from suite import config, metrics
 from suite.load import Endpoint, LoadShape, Round
-from suite.traffic import Limits, Replay, Step, highest, kept_share, read, workload_of
+from suite.traffic import Limits, PaceResult, Replay, highest, kept_share, read, workload_of
 
 HIGHEST = "highest_rate_per_s"
 GOODPUT = "goodput_requests_per_s"
@@ -39,18 +39,18 @@ class Traffic:
         ``play`` sends the same requests in another shape.
         """
 
-        def step(pace: float) -> Step:
+        def step(pace: float) -> PaceResult:
             return self._step(play(self.replay.at(self.pace * pace)), pace)
 
         goodput = metrics.summarize(first, slo=self.limits.slo)[GOODPUT]
         return {GOODPUT: goodput, HIGHEST: highest(self._step(first, 1.0), step, self.limits.share)}
 
-    def _step(self, round_: Round, pace: float) -> Step:
-        return Step(self.replay.rate_per_s * self.pace * pace, kept_share(round_, self.limits))
+    def _step(self, round_: Round, pace: float) -> PaceResult:
+        return PaceResult(self.replay.rate_per_s * self.pace * pace, kept_share(round_, self.limits))
 
 
 def traffic_of(
-    table: config.Traffic, directory: Path, endpoint: Endpoint, context_length: int | None
+    table: config.TrafficTable, directory: Path, endpoint: Endpoint, context_length: int | None
 ) -> Traffic:
     """What a table ``[targets.NAME.traffic.NAME]`` asks to be replayed, made for this server.
 

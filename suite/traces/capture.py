@@ -16,7 +16,7 @@ from suite.load import ClosedLoop, Endpoint, LoadError, Sampling, play, workload
 from suite.sglang import http
 from suite.sglang.errors import ServerProbeError
 from suite.traces.errors import TraceError
-from suite.traces.reading import PACKED_BYTES, Event, read
+from suite.traces.reading import PACKED_BYTES, Span, read
 
 CONTENT, PROMPT_CHARS = "code", 400
 """What is asked: the same prompts of both builds, short enough for any context."""
@@ -30,7 +30,7 @@ FIRST_RANK = re.compile(r"-TP-0(?=[-.])")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Capture:
     """How a profile is taken: decoding steps, clients at a time, whether GPUs are watched, seconds for an answer."""
 
     steps: int
@@ -60,9 +60,9 @@ def capture(
     endpoint: Endpoint,
     host: Host,
     folder: str,
-    wanted: Wanted,
+    wanted: Capture,
     say: Callable[[str], None] = lambda line: None,
-) -> tuple[bytes, list[Event]]:
+) -> tuple[bytes, list[Span]]:
     """A trace of the server's first rank, as it was written and as it was read.
 
     endpoint: of a server that serves nothing else meanwhile; folder: of its host, where it may write. The first
@@ -87,7 +87,7 @@ def capture(
     return _fetched(host, folder)
 
 
-def _play(endpoint: Endpoint, wanted: Wanted) -> None:
+def _play(endpoint: Endpoint, wanted: Capture) -> None:
     played = play(
         endpoint,
         workloads.load(CONTENT).sized(prompt_chars_max=PROMPT_CHARS),
@@ -131,7 +131,7 @@ def _stop(endpoint: Endpoint) -> None:
         return
 
 
-def _fetched(host: Host, folder: str) -> tuple[bytes, list[Event]]:
+def _fetched(host: Host, folder: str) -> tuple[bytes, list[Span]]:
     deadline = time.monotonic() + TOLERATED_WAIT_S
     error = TraceError(
         f"the server wrote no trace into {folder} of {host.name} within {TOLERATED_WAIT_S:g} s"

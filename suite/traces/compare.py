@@ -58,7 +58,7 @@ class KernelChange(msgspec.Struct, frozen=True):
     after_calls: float
 
 
-class Difference(msgspec.Struct, frozen=True):
+class StepDifference(msgspec.Struct, frozen=True):
     """Two builds' steps. by: "gpu" or "host", whose clock; kernels and kinds: those of all parts, worst first."""
 
     by: str
@@ -71,7 +71,7 @@ class Difference(msgspec.Struct, frozen=True):
     kinds: list[KernelChange]
 
 
-def compare(before: Profile, after: Profile) -> Difference:
+def compare(before: Profile, after: Profile) -> StepDifference:
     """The difference of two profiles.
 
     Raises TraceError where one holds too few steps, one speculates and the other does not, or they were seen by
@@ -97,7 +97,7 @@ def compare(before: Profile, after: Profile) -> Difference:
         for part in PARTS
         if any(part in s.parts for p in (before, after) for s in p.steps)
     ]
-    return Difference(
+    return StepDifference(
         before.by,
         before.speculative,
         len(before.steps),

@@ -25,7 +25,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 1 << 20
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Span(msgspec.Struct, frozen=True, gc=False):
     """One span of a trace: microseconds from some start; lane: thread of the host, or stream of the GPU."""
 
     name: str
@@ -45,18 +45,18 @@ class _Raw(msgspec.Struct, gc=False):
     tid: int | str | None = None
 
 
-class _File(msgspec.Struct):
+class _TraceFile(msgspec.Struct):
     traceEvents: list[msgspec.Raw]  # noqa: N815 (the format's own name)
 
 
-def read(data: bytes, name: str) -> list[Event]:
+def read(data: bytes, name: str) -> list[Span]:
     """The spans of a trace that are annotations, operators or kernels, in order of their start, outer ones first.
 
     `name` is shown in errors. Raises TraceError for what is no trace, broken off, or larger than is read.
     """
     text = _unpacked(data, name) if data[:2] == b"\x1f\x8b" else data
     try:
-        rows: Sequence[Any] = msgspec.json.decode(text, type=_File).traceEvents
+        rows: Sequence[Any] = msgspec.json.decode(text, type=_TraceFile).traceEvents
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(
             f"{name} is not a trace of torch's profiler: {one_line(str(error))}; it may be incomplete"
@@ -77,12 +77,12 @@ def read(data: bytes, name: str) -> list[Event]:
     return found
 
 
-def _event(raw: _Raw) -> Event | None:
+def _event(raw: _Raw) -> Span | None:
     if raw.ph != "X" or raw.cat not in USED or raw.ts is None or raw.dur is None:
         return None
     if not (math.isfinite(raw.ts) and 0 <= raw.dur <= LONGEST_US):
         return None
-    return Event(raw.name[:NAME_CHARS], raw.cat, raw.ts, raw.ts + raw.dur, f"{raw.pid}/{raw.tid}")
+    return Span(raw.name[:NAME_CHARS], raw.cat, raw.ts, raw.ts + raw.dur, f"{raw.pid}/{raw.tid}")
 
 
 def _unpacked(data: bytes, name: str) -> bytes:

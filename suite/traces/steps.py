@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from suite.traces.reading import Event
+from suite.traces.reading import Span
 
 Part: TypeAlias = Literal["verify", "decode", "draft", "draft-extend", "other work", "gaps"]
 PARTS: tuple[Part, ...] = ("verify", "decode", "draft", "draft-extend", "other work", "gaps")
@@ -52,7 +52,7 @@ class _Span:
     part: Part
 
 
-def profile_of(events: Sequence[Event]) -> Profile:
+def profile_of(events: Sequence[Span]) -> Profile:
     """The decoding steps of a trace as `reading.read` gives it. No steps where the release names none, or too few."""
     gpu = [e for e in events if e.kind == "gpu_user_annotation"]
     host = [e for e in events if e.kind == "user_annotation"]
@@ -77,7 +77,7 @@ def _part_of(name: str) -> Part | None:
     return None
 
 
-def _marks(named: Iterable[Event]) -> tuple[list[_Span], Part]:
+def _marks(named: Iterable[Span]) -> tuple[list[_Span], Part]:
     """The outermost spans that are parts, those of several streams as one, in order; and what a step is counted by."""
     marks: list[_Span] = []
     for event in named:
@@ -95,7 +95,7 @@ def _marks(named: Iterable[Event]) -> tuple[list[_Span], Part]:
     return marks, "verify" if speculative else "decode"
 
 
-def _starts(named: Sequence[Event], marks: Sequence[_Span], anchor: Part) -> list[float]:
+def _starts(named: Sequence[Span], marks: Sequence[_Span], anchor: Part) -> list[float]:
     """When steps begin, up to the last one of the batch size that most have: others wait for clients to join or leave."""
     begun = [span.start for span in marks if span.part == anchor]
     names = [e.name for e in named if _part_of(e.name) == anchor]
@@ -107,7 +107,7 @@ def _starts(named: Sequence[Event], marks: Sequence[_Span], anchor: Part) -> lis
 
 
 def _cut(
-    profile: Profile, events: Sequence[Event], named: Sequence[Event], marks: list[_Span], starts: list[float]
+    profile: Profile, events: Sequence[Span], named: Sequence[Span], marks: list[_Span], starts: list[float]
 ) -> Profile:
     prefills = [e.start_us for e in named if e.name.startswith("step[EXTEND")]
     gpu = profile.by == "gpu"
@@ -135,7 +135,7 @@ def _step(
     end: float,
     marks: Sequence[_Span],
     busy: Sequence[tuple[float, float]],
-    work: Sequence[tuple[Event, float]],
+    work: Sequence[tuple[Span, float]],
 ) -> StepTimes:
     spans = [(m.start, min(m.end, end), m.part) for m in marks]
     parts: dict[Part, float] = {}
@@ -156,7 +156,7 @@ def _step(
     return step
 
 
-def _middle(event: Event) -> float:
+def _middle(event: Span) -> float:
     return (event.start_us + event.end_us) / 2
 
 
@@ -165,17 +165,17 @@ def _outside(at: float, busy: Sequence[tuple[float, float]]) -> Part:
     return "other work" if i >= 0 and busy[i][0] <= at < busy[i][1] else "gaps"
 
 
-def _lane(named: Sequence[Event]) -> str | None:
+def _lane(named: Sequence[Span]) -> str | None:
     """The thread that runs the steps."""
     return next((e.lane for e in named if _part_of(e.name) is not None), None)
 
 
-def _owned(events: Sequence[Event], gpu: bool, lane: str | None) -> list[tuple[Event, float]]:
+def _owned(events: Sequence[Span], gpu: bool, lane: str | None) -> list[tuple[Span, float]]:
     """Each kernel with its length; on the host each operator of the lane with its own time, that of inner ones taken off."""
     if gpu:
         return [(e, e.end_us - e.start_us) for e in events if e.kind in ON_GPU]
     own: list[list[float]] = []
-    found: list[Event] = []
+    found: list[Span] = []
     open_: list[int] = []
     for event in events:
         if event.kind != "cpu_op" or event.lane != lane:

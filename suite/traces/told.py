@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from suite.foreign import one_line
 from suite.terminal import table
-from suite.traces.compare import Change, Difference, KernelChange, PartChange
+from suite.traces.compare import Change, KernelChange, PartChange, StepDifference
 from suite.traces.kernels import WAITING_KIND
 
 SHOWN_KERNELS = 12
@@ -21,7 +21,7 @@ SMALL = 0.02
 """Of the whole difference: below it a kind of kernel is not worth a word in the sentence."""
 
 
-def headline(difference: Difference) -> str:
+def headline(difference: StepDifference) -> str:
     """One sentence: which part of a step grew (or shrank), and what of it."""
     step = difference.step
     whole = f"a step takes {_ms(step.before_s)} -> {_ms(step.after_s)} ms under the profiler"
@@ -38,7 +38,7 @@ def headline(difference: Difference) -> str:
     return f"{text}; {rest} ({whole})" if rest else f"{text} ({whole})"
 
 
-def lines(difference: Difference) -> list[str]:
+def lines(difference: StepDifference) -> list[str]:
     """The sentence, the parts of a step, and the kernels that differ most."""
     parts = [_part(p.part, p.change) for p in difference.parts]
     clock = "the GPU's clock" if difference.by == "gpu" else "the host's clock: no GPU was seen"
@@ -52,7 +52,7 @@ def lines(difference: Difference) -> list[str]:
     ]
 
 
-def _of_what(difference: Difference, part: PartChange, slower: bool) -> str:
+def _of_what(difference: StepDifference, part: PartChange, slower: bool) -> str:
     """The kinds of kernel that make up a part's change, largest first."""
     kinds = [k for k in difference.kinds if k.part == part.part]
     kinds = kinds if slower else kinds[::-1]
@@ -67,12 +67,12 @@ def _of_what(difference: Difference, part: PartChange, slower: bool) -> str:
     return f": {', '.join(words)}" if words else ""
 
 
-def _still(difference: Difference, moved: Sequence[PartChange]) -> list[PartChange]:
+def _still(difference: StepDifference, moved: Sequence[PartChange]) -> list[PartChange]:
     """The parts that did not move, in the order of a step."""
     return [p for p in difference.parts if p not in moved]
 
 
-def _worst(difference: Difference) -> list[KernelChange]:
+def _worst(difference: StepDifference) -> list[KernelChange]:
     """The rows that moved most, either way, those that got slower first."""
     moved = [k for k in difference.kernels if abs(k.change.more_s) >= LEAST_S]
     by_size = sorted(moved, key=lambda k: -abs(k.change.more_s))[:SHOWN_KERNELS]

@@ -14,10 +14,10 @@ from suite.foreign import read_file
 from suite.hosts import open_host
 from suite.load import Endpoint
 from suite.servers import Launcher, launcher_for
-from suite.traces.capture import Wanted, capture, folder_on
-from suite.traces.compare import Difference, compare
+from suite.traces.capture import Capture, capture, folder_on
+from suite.traces.compare import StepDifference, compare
 from suite.traces.errors import TraceError
-from suite.traces.reading import PACKED_BYTES, Event, read
+from suite.traces.reading import PACKED_BYTES, Span, read
 from suite.traces.steps import Profile, profile_of
 from suite.traces.told import lines
 
@@ -27,7 +27,7 @@ SAID_FILE, TABLE_FILE = "why.txt", "why.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProfileRequest:
     """What is profiled: an arm of a target, so many decoding steps with so many clients; results go into the folder."""
 
     suite: config.Suite
@@ -39,7 +39,7 @@ class Asked:
     say: Callable[[str], None] = lambda line: None
 
 
-def explain(asked: Asked, builds: Mapping[str, Build]) -> Difference:
+def explain(asked: ProfileRequest, builds: Mapping[str, Build]) -> StepDifference:
     """Launch both builds once more, profile each, and write what they differ by into the folder, with the traces.
 
     builds: those under "reference" and "candidate". Nothing is measured: a profiler slows what it sees.
@@ -49,7 +49,7 @@ def explain(asked: Asked, builds: Mapping[str, Build]) -> Difference:
     return _kept(compare(*profiles), asked.folder)
 
 
-def explain_files(reference: Path, candidate: Path, folder: Path | None = None) -> Difference:
+def explain_files(reference: Path, candidate: Path, folder: Path | None = None) -> StepDifference:
     """The same of two traces that are there already.
 
     Raises TraceError if one is none.
@@ -58,15 +58,15 @@ def explain_files(reference: Path, candidate: Path, folder: Path | None = None) 
     return found if folder is None else _kept(found, folder)
 
 
-def _kept(found: Difference, folder: Path) -> Difference:
+def _kept(found: StepDifference, folder: Path) -> StepDifference:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SAID_FILE).write_text("\n".join(lines(found)) + "\n", encoding="utf-8")
     (folder / TABLE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     return found
 
 
-def _profiled(asked: Asked, name: str, build: Build) -> Profile:
-    wanted = Wanted(asked.steps, asked.clients, asked.target.gpus > 0, asked.target.timeouts.request_s)
+def _profiled(asked: ProfileRequest, name: str, build: Build) -> Profile:
+    wanted = Capture(asked.steps, asked.clients, asked.target.gpus > 0, asked.target.timeouts.request_s)
     with (
         open_host(asked.suite.host(asked.target.host)) as host,
         folder_on(host) as place,
@@ -99,7 +99,7 @@ def _served(target: config.Target, folder: Path, place: str) -> config.Target:
     return target.model_copy(update={"env": env, "launch": launch})
 
 
-def _events(path: Path) -> list[Event]:
+def _events(path: Path) -> list[Span]:
     try:
         return read(read_file(path, PACKED_BYTES), path.name)
     except OSError as error:

@@ -1,14 +1,14 @@
 """The owner's own traffic: conversations or a trace, replayed at its pace or scaled, and the rate that keeps stated limits."""
 
 from suite.traffic.formats import FORMATS, Trace, TraceRequest, read
-from suite.traffic.limits import Limits, Step, highest, kept_share
+from suite.traffic.limits import Limits, PaceResult, highest, kept_share
 from suite.traffic.replay import Replay, workload_of
 
 __all__ = [
     "FORMATS",
     "Limits",
+    "PaceResult",
     "Replay",
-    "Step",
     "Trace",
     "TraceRequest",
     "highest",

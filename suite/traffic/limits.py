@@ -37,7 +37,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PaceResult:
     """What came of one pace: requests per second that were sent, and the share of them that kept the limits."""
 
     rate_per_s: float
@@ -50,7 +50,7 @@ def kept_share(round_: Round, limits: Limits) -> float:
     return kept / len(round_.requests) if round_.requests else 0.0
 
 
-def highest(first: Step, play: Callable[[float], Step], share: float) -> Value:
+def highest(first: PaceResult, play: Callable[[float], PaceResult], share: float) -> Value:
     """The highest rate at which ``share`` of the requests keeps the limits, found by trying.
 
     Args:
@@ -78,11 +78,11 @@ def highest(first: Step, play: Callable[[float], Step], share: float) -> Value:
     return Value(rate, UNIT, detail=detail)
 
 
-_Paced = tuple[float, Step]
+_Paced = tuple[float, PaceResult]
 
 
 def _bracket(
-    first: Step, play: Callable[[float], Step], share: float
+    first: PaceResult, play: Callable[[float], PaceResult], share: float
 ) -> tuple[_Paced | None, _Paced | None, str]:
     """A pace that keeps the limits and one that does not, or why there is no such pair."""
     good, bad = ((1.0, first), None) if first.share >= share else (None, (1.0, first))
@@ -107,7 +107,7 @@ def _bracket(
     return good, bad, ""
 
 
-def _between(kept: Step, lost: Step, share: float) -> float:
+def _between(kept: PaceResult, lost: PaceResult, share: float) -> float:
     low, high = math.log(kept.rate_per_s), math.log(lost.rate_per_s)
     if kept.share <= lost.share:
         return kept.rate_per_s

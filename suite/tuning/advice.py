@@ -14,7 +14,7 @@ WORTH = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Recommendation:
     """For one number of clients: the arms to choose from, and the gain of each over off.
 
     ``candidates`` are, of the arms that are shown to beat off, the fastest and those less than ``WORTH`` slower; off alone, where
@@ -35,13 +35,15 @@ class Range:
     gains: tuple[float, ...]
 
 
-def choices(cells: Cells, off: str, arms: Sequence[str], kinds: Sequence[str]) -> list[Choice]:
+def choices(cells: Cells, off: str, arms: Sequence[str], kinds: Sequence[str]) -> list[Recommendation]:
     """A choice for each number of clients at which all is known of ``off`` and of one arm at least."""
     numbers = sorted({cell.clients for cell in cells.values()})
     return [found for clients in numbers if (found := _choice(cells, off, arms, kinds, clients)) is not None]
 
 
-def _choice(cells: Cells, off: str, arms: Sequence[str], kinds: Sequence[str], clients: int) -> Choice | None:
+def _choice(
+    cells: Cells, off: str, arms: Sequence[str], kinds: Sequence[str], clients: int
+) -> Recommendation | None:
     told = {arm: gain(cells, arm, off, clients, kinds) for arm in arms if arm != off}
     gains = {arm: one for arm, one in told.items() if one is not None}
     if not gains:
@@ -50,12 +52,12 @@ def _choice(cells: Cells, off: str, arms: Sequence[str], kinds: Sequence[str], c
     shown = {arm: one.log for arm, one in gains.items() if one.interval(sure)[0] > 0}
     gains[off] = Gain(0.0, 0.0, 1.0)
     if not shown:
-        return Choice(clients, frozenset({off}), gains)
+        return Recommendation(clients, frozenset({off}), gains)
     best = max(shown.values())
-    return Choice(clients, frozenset(arm for arm, log in shown.items() if best - log <= WORTH), gains)
+    return Recommendation(clients, frozenset(arm for arm, log in shown.items() if best - log <= WORTH), gains)
 
 
-def ranges(found: Sequence[Choice]) -> list[Range]:
+def ranges(found: Sequence[Recommendation]) -> list[Range]:
     """As few settings as can be: neighbours share one as long as it is as good as the best for all of them."""
     made: list[Range] = []
     left = list(found)

@@ -14,7 +14,7 @@ from suite.load import ClosedLoop, Endpoint, LoadError, Sampling, WarmUp, Worklo
 Place = tuple[str, str, int, int]
 
 
-class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
+class TuningCell(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was measured of one arm with one kind of content and one number of clients in one launch.
 
     tokens_per_s: of all clients together, one a round, ``None`` for a round in which a request failed; round number r has
@@ -36,7 +36,7 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.arm, self.kind, self.clients, self.launch
 
 
-class Asked(msgspec.Struct, frozen=True):
+class TuningPlan(msgspec.Struct, frozen=True):
     """What all cells have in common; a tuning is only gone on with if this is the same."""
 
     target: str
@@ -46,11 +46,11 @@ class Asked(msgspec.Struct, frozen=True):
     requests: int
 
 
-class Kept(kept.Kept[Cell]):
+class KeptTuning(kept.Kept[TuningCell]):
     """The cells in ``FOLDER/tune.jsonl``."""
 
-    def __init__(self, folder: Path, asked: Asked) -> None:
-        super().__init__(folder / "tune.jsonl", asked, Cell, lambda cell: cell.place)
+    def __init__(self, folder: Path, asked: TuningPlan) -> None:
+        super().__init__(folder / "tune.jsonl", asked, TuningCell, lambda cell: cell.place)
 
     def has(self, place: Place) -> bool:
         """Was this cell measured already? One without a single figure is measured again."""
@@ -66,7 +66,7 @@ def prompts_of(kind: str, round_: int, requests: int) -> Workload:
     return replace(whole, prompts=chosen, requests=requests)
 
 
-def measure(endpoint: Endpoint, place: Place, asked: Asked, sglang: str) -> Cell:
+def measure(endpoint: Endpoint, place: Place, asked: TuningPlan, sglang: str) -> TuningCell:
     """Play one cell; no prompt is in the server's prefix cache.
 
     Raises:
@@ -90,7 +90,7 @@ def measure(endpoint: Endpoint, place: Place, asked: Asked, sglang: str) -> Cell
     specs = [record.spec for round_ in played for record in round_.ok if record.spec is not None]
     steps = sum(spec.verify_steps for spec in specs)
     reasons = {reason.name: reason.evidence for round_ in played for reason in metrics.validity(round_)}
-    return Cell(
+    return TuningCell(
         arm=arm,
         kind=kind,
         clients=clients,
@@ -105,6 +105,6 @@ def measure(endpoint: Endpoint, place: Place, asked: Asked, sglang: str) -> Cell
     )
 
 
-def failed(place: Place, error: LoadError) -> Cell:
+def failed(place: Place, error: LoadError) -> TuningCell:
     """A cell that could not be played, with the reason in place of figures."""
-    return Cell(*place, tokens_per_s=[], note=str(error))
+    return TuningCell(*place, tokens_per_s=[], note=str(error))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from suite.tuning.cells import Cell, Place
+from suite.tuning.cells import Place, TuningCell
 
 LAUNCH_SD = 0.005
 """By how much launches of one arm are taken to differ where two or more did not show it: half a per cent, as the gate supposes of sessions."""
@@ -18,7 +18,7 @@ LAUNCH_DF = 4.0
 STATED_DF = 60.0
 """Degrees of freedom of what is supposed and not seen."""
 
-Cells = Mapping[Place, Cell]
+Cells = Mapping[Place, TuningCell]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from statistics import mean
 from suite.terminal import figures
 from suite.terminal import markdown as md
 from suite.terminal.figures import percent
-from suite.tuning.cells import Cell
+from suite.tuning.cells import TuningCell
 from suite.tuning.gains import Cells, Gain, gain
 
 HEAD = ("content", "clients", "arm", "tokens/s in all", "over off", "95 % interval", "acceptance length")
@@ -41,16 +41,16 @@ def rows(cells: Cells, arms: Sequence[str], off: str, kinds: Sequence[str]) -> l
     ]
 
 
-def _of(cells: Cells, arm: str, clients: int, kind: str) -> list[Cell]:
+def _of(cells: Cells, arm: str, clients: int, kind: str) -> list[TuningCell]:
     return [c for c in cells.values() if (c.arm, c.clients, c.kind) == (arm, clients, kind)]
 
 
-def _speed(found: Sequence[Cell]) -> float | None:
+def _speed(found: Sequence[TuningCell]) -> float | None:
     told = [value for cell in found for value in cell.tokens_per_s if value is not None]
     return mean(told) if told else None
 
 
-def _accepted(found: Sequence[Cell]) -> float | None:
+def _accepted(found: Sequence[TuningCell]) -> float | None:
     told = [cell.acceptance_length for cell in found if cell.acceptance_length is not None]
     return mean(told) if told else None
 

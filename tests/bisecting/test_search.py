@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.bisect.search import PATIENCE, Ask, Outcome, Step, Word, following, is_good, search
+from suite.bisect.search import PATIENCE, Ask, SearchResult, Step, Word, following, is_good, search
 
 LOSS = 0.04
 
@@ -33,7 +33,7 @@ def knowing(first_bad: int, dead: frozenset[int] = frozenset()) -> Callable[[Ask
 def test_a_judge_that_is_right_leads_to_the_culprit(builds: int, data: st.DataObject) -> None:
     first_bad = data.draw(st.integers(1, builds - 1))
     outcome, steps = search(builds, knowing(first_bad))
-    assert outcome == Outcome("found", first_bad, first_bad)
+    assert outcome == SearchResult("found", first_bad, first_bad)
     assert len(steps) <= 2 + (builds - 2).bit_length() + 1
 
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_told_is_measured_again_and_never_guessed() -> None:
         return said(ask, "no-go", LOSS) if ask.candidate == 5 else said(ask, "inconclusive", 0.02, 0.05)
 
     outcome, steps = search(6, judge)
-    assert outcome == Outcome("range", 1, 5)
+    assert outcome == SearchResult("range", 1, 5)
     assert [sum(s.candidate == place for s in steps) for place in range(1, 5)] == [PATIENCE] * 4
 
 
@@ -86,7 +86,7 @@ def test_a_noisy_session_is_repeated_until_it_tells() -> None:
         return knowing(2)(ask)
 
     outcome, steps = search(3, judge)
-    assert outcome == Outcome("found", 2, 2)
+    assert outcome == SearchResult("found", 2, 2)
     assert [s.word for s in steps if (s.reference, s.candidate) == (0, 1)] == words
 
 
@@ -127,7 +127,7 @@ def test_two_neighbours_that_are_alike_are_no_culprit() -> None:
     def judge(ask: Ask) -> Step:
         return said(ask, "go") if ask.reference == 1 else knowing(2)(ask)
 
-    assert search(3, judge)[0] == Outcome("contradiction", 1, 2)
+    assert search(3, judge)[0] == SearchResult("contradiction", 1, 2)
 
 
 def test_one_build_is_no_row() -> None:

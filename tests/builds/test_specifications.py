@@ -133,7 +133,7 @@ def test_nothing_can_be_made_on_another_machine_or_of_somebody_elses_server(tmp_
 
 def test_the_known_good_build_is_asked_for_where_it_is_named(tmp_path: Path) -> None:
     suite = _suite(tmp_path)
-    table = config.Build(name="known-good", python=sys.executable)
+    table = config.BuildTable(name="known-good", python=sys.executable)
     build = builds.resolve("known-good", suite, suite.target(), lambda line: None, lambda: table)
     assert isinstance(build.launch, config.ProcessLaunch)
     assert build.launch.python == sys.executable

@@ -63,7 +63,7 @@ class Disturber(threading.Thread):
         while not self.over.wait(0.5):
             self._hurry()
 
-    def _running(self, complete: int, not_on: str = "") -> slurm.Task | None:
+    def _running(self, complete: int, not_on: str = "") -> slurm.ArrayTask | None:
         """The task that measures mtp-on, once so many launches of its shard are complete."""
         submission = newest()
         if submission is None or not submission.jobs:
@@ -84,7 +84,7 @@ class Disturber(threading.Thread):
                     "scontrol", "update", f"JobId={task.job}_{task.number}", "StartTime=now", check=False
                 )
 
-    def _wait(self, what: Callable[[], slurm.Task | None]) -> slurm.Task | None:
+    def _wait(self, what: Callable[[], slurm.ArrayTask | None]) -> slurm.ArrayTask | None:
         while not self.over.wait(0.3):
             if (found := what()) is not None:
                 return found

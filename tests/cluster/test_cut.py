@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from suite.__main__ import main
 from suite.cluster import matrix
-from suite.cluster.cut import Wanted, cut, together, wanted, worthwhile
+from suite.cluster.cut import ShardNumber, cut, together, wanted, worthwhile
 from suite.cluster.options import shard_wanted
 from suite.cluster.shards import Priced
 from suite.config import ConfigError
@@ -112,7 +112,7 @@ def test_what_is_no_shard_is_refused(text):
 
 
 def test_a_shard_is_read():
-    assert wanted("2/5") == Wanted(2, 5)
+    assert wanted("2/5") == ShardNumber(2, 5)
 
 
 SHARDS = [Priced("1/2", ["off", "on"], 6, 61.2), Priced("2/2", ["headless"], 1, 0.4)]

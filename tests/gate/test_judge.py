@@ -20,7 +20,7 @@ from suite.gate import (
     judge,
     speedup,
 )
-from suite.gate.baselines import _Stored
+from suite.gate.baselines import _BaselineFile
 from suite.gate.errors import BadMeasurement
 from suite.gate.files import render
 from tests.gate.sessions import QUESTION, recorded, session
@@ -396,7 +396,9 @@ def _write_sessions(store: BaselineStore, question: str, arm: str, count: int) -
     ]
     baseline = Baseline(question, arm, series[0].identity, sessions)
     store.folder.mkdir(parents=True, exist_ok=True)
-    store.path(question, arm).write_bytes(render(_Stored("sglang-perf-baseline", 1, store.target, baseline)))
+    store.path(question, arm).write_bytes(
+        render(_BaselineFile("sglang-perf-baseline", 1, store.target, baseline))
+    )
 
 
 def test_an_arm_with_many_questions_is_not_all_arms(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.grid import table
-from suite.grid.cells import Cell, GridPlan, Kept, speedup
+from suite.grid.cells import Cell, GridPlan, KeptGrid, speedup
 from tests.perf.running import ROOT
 from tests.simulator.process import serving
 
@@ -22,10 +22,10 @@ def cell(arm: str, clients: int, tokens_per_s: float | None, **more: object) -> 
 
 
 def test_a_cell_is_kept_as_soon_as_it_is_there_and_not_measured_again(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, ASKED)
+    kept = KeptGrid(tmp_path, ASKED)
     kept.add(cell("mtp-off", 1, 100.0))
     kept.add(cell("mtp-off", 2, None, note="the server went away"))
-    again = Kept(tmp_path, ASKED)
+    again = KeptGrid(tmp_path, ASKED)
     assert again.cells == kept.cells
     assert again.has("mtp-off", 0, 1)
     assert not again.has("mtp-off", 0, 2)  # it has no figures: asked again
@@ -34,21 +34,21 @@ def test_a_cell_is_kept_as_soon_as_it_is_there_and_not_measured_again(tmp_path: 
 
 @pytest.mark.parametrize("left", range(1, 60, 7))
 def test_a_line_that_a_kill_tore_off_costs_its_own_cell_only(tmp_path: Path, left: int) -> None:
-    kept = Kept(tmp_path, ASKED)
+    kept = KeptGrid(tmp_path, ASKED)
     kept.add(cell("mtp-off", 1, 100.0))
     whole = kept.path.read_bytes()
     kept.add(cell("mtp-off", 2, 190.0))
     kept.path.write_bytes(kept.path.read_bytes()[: len(whole) + left])
-    again = Kept(tmp_path, ASKED)
+    again = KeptGrid(tmp_path, ASKED)
     assert list(again.cells) == [("mtp-off", 0, 1)]
     again.add(cell("mtp-off", 2, 190.0))
-    assert Kept(tmp_path, ASKED).has("mtp-off", 0, 2)
+    assert KeptGrid(tmp_path, ASKED).has("mtp-off", 0, 2)
 
 
 def test_a_grid_that_was_asked_otherwise_is_not_mixed_with_this_one(tmp_path: Path) -> None:
-    Kept(tmp_path, ASKED)
+    KeptGrid(tmp_path, ASKED)
     with pytest.raises(ValueError, match=r"max_tokens 64.*max_tokens 128.*--out"):
-        Kept(tmp_path, GridPlan("box", 128, 0.0, 2))
+        KeptGrid(tmp_path, GridPlan("box", 128, 0.0, 2))
 
 
 def test_speedup_is_over_the_same_place_and_never_over_nothing() -> None:

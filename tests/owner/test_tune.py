@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.tuning import advice, table
-from suite.tuning.cells import Cell, Place, prompts_of
+from suite.tuning.cells import Place, TuningCell, prompts_of
 from suite.tuning.gains import gain
 from tests.perf.running import ROOT, config
 
@@ -28,7 +28,7 @@ def measured(
     seed: int = 1,
     launches: int = 1,
     launch_sd: float = 0.0,
-) -> dict[Place, Cell]:
+) -> dict[Place, TuningCell]:
     """Cells of arms with these true speeds: rounds scatter by ``noise`` and share what their prompts do to all arms."""
     chance = random.Random(seed)
     prompts = [math.exp(chance.gauss(0, 0.1)) for _ in range(rounds)]
@@ -40,12 +40,12 @@ def measured(
                 values: list[float | None] = [
                     speed * own * p * math.exp(chance.gauss(0, noise)) for p in prompts
                 ]
-                cell = Cell(arm, kind, clients, launch, values, 2.5)
+                cell = TuningCell(arm, kind, clients, launch, values, 2.5)
                 cells[cell.place] = cell
     return cells
 
 
-def told(cells: dict[Place, Cell], arms: list[str]) -> list[str]:
+def told(cells: dict[Place, TuningCell], arms: list[str]) -> list[str]:
     found = advice.choices(cells, OFF, arms, ["code"])
     return list(advice.sentences(advice.ranges(found), WORDS))
 
@@ -137,11 +137,11 @@ def test_a_failed_round_is_left_out_of_both_arms_and_a_mixed_table_is_told() -> 
     cells = measured({(OFF, 1): 100.0, ("mtp-depth-2", 1): 120.0})
     broken = cells["mtp-depth-2", "code", 1, 1]
     values = [None, *broken.tokens_per_s[1:]]
-    cells[broken.place] = Cell("mtp-depth-2", "code", 1, 1, values, note="a|b", sglang="0.5.23")
+    cells[broken.place] = TuningCell("mtp-depth-2", "code", 1, 1, values, note="a|b", sglang="0.5.23")
     other = cells[OFF, "code", 1, 1]
-    cells[other.place] = Cell(OFF, "code", 1, 1, other.tokens_per_s, sglang="0.5.22")
+    cells[other.place] = TuningCell(OFF, "code", 1, 1, other.tokens_per_s, sglang="0.5.22")
     without = {
-        place: Cell(cell.arm, cell.kind, 1, 1, cell.tokens_per_s[1:], note=cell.note)
+        place: TuningCell(cell.arm, cell.kind, 1, 1, cell.tokens_per_s[1:], note=cell.note)
         for place, cell in cells.items()
     }
     assert gain(cells, "mtp-depth-2", OFF, 1, ["code"]) == gain(without, "mtp-depth-2", OFF, 1, ["code"])

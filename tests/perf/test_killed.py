@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from suite.session import journal, stored_runs
-from suite.session.entries import Complete, Entry, Launching, Ready, Resumed, Round
+from suite.session.entries import Complete, Entry, Launching, Ready, Resumed, RoundDone
 from suite.session.fold import told
 from suite.session.plan import LaunchId
 from tests.perf.running import ROOT, Ran, config, perf, servers_of, start
@@ -62,7 +62,7 @@ def await_rounds(tmp_path: Path, running: subprocess.Popen[str], count: int) -> 
     deadline = time.monotonic() + 60
     while running.poll() is None and time.monotonic() < deadline:
         for path in (tmp_path / "results").glob("*/journal.jsonl"):
-            if sum(isinstance(e, Round) for e in journal.read(path).entries) >= count:
+            if sum(isinstance(e, RoundDone) for e in journal.read(path).entries) >= count:
                 return
         time.sleep(0.02)
 
@@ -173,8 +173,8 @@ def test_another_build_is_not_resumed_and_what_differs_is_said(tmp_path):
     assert other.code != 0
     assert "sglang: 0.0.1 ->" in other.out
     assert "put the build back, or begin a new run" in other.out
-    assert len([e for e in journal.read(path).entries if isinstance(e, Round)]) == len(
-        [e for e in found if isinstance(e, Round)]
+    assert len([e for e in journal.read(path).entries if isinstance(e, RoundDone)]) == len(
+        [e for e in found if isinstance(e, RoundDone)]
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.session import journal
-from suite.session.entries import Launching, Round
+from suite.session.entries import Launching, RoundDone
 from suite.session.fold import told
 from suite.session.plan import LaunchId
 from tests.perf.running import Ran, config, perf, servers_of
@@ -73,7 +73,7 @@ def test_rounds_that_take_longer_than_estimated_stop_in_time_and_what_there_is_c
     ran = within(1.0, tmp_path, config(tmp_path, more=cheap), "--rounds=400", "-k", "decode and off")
     assert ran.code == 8, ran.out
     entries = journal.read(folder_of(tmp_path) / journal.NAME).entries
-    rounds = sum(isinstance(entry, Round) for entry in entries)
+    rounds = sum(isinstance(entry, RoundDone) for entry in entries)
     assert 0 < rounds < 400
     assert f"{rounds} of 400 rounds were played" in ran.out
     assert "--minutes 1 leave no more time" in ran.out
@@ -109,7 +109,7 @@ def test_the_next_run_knows_how_long_things_take(tmp_path):
     assert "measured in former runs" in after.out
     entries = journal.read(folder_of(tmp_path) / journal.NAME).entries
     launches = sum(isinstance(entry, Launching) for entry in entries)
-    rounds = sum(isinstance(entry, Round) for entry in entries)
+    rounds = sum(isinstance(entry, RoundDone) for entry in entries)
     assert f"{launches} launches, {rounds} rounds" in after.out
 
 
@@ -119,5 +119,5 @@ def test_a_plan_counts_the_launches_and_rounds_that_a_whole_run_has(tmp_path):
     ran = perf(tmp_path)
     entries = journal.read(folder_of(tmp_path) / journal.NAME).entries
     launches = sum(isinstance(entry, Launching) for entry in entries)
-    rounds = sum(isinstance(entry, Round) for entry in entries)
+    rounds = sum(isinstance(entry, RoundDone) for entry in entries)
     assert f"{launches} launches, {rounds} rounds" in planned, ran.out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.session import journal
-from suite.session.entries import Complete, Launching, Note, Ready, Round
+from suite.session.entries import Complete, Launching, Note, Ready, RoundDone
 from suite.session.fold import told
 from suite.session.plan import BUILDS, LaunchId
 from tests.perf.running import Ran, config, perf, start
@@ -62,7 +62,7 @@ def test_a_duet_sends_each_round_to_both_in_turn_and_needs_one_launch_of_each(tm
     entries = journal.read(folder_of(tmp_path) / journal.NAME).entries
     builds = {e.launch: e.build for e in entries if isinstance(e, Launching)}
     for arm in ("mtp-off", "mtp-on"):
-        rounds = [builds[e.launch] for e in entries if isinstance(e, Round) and e.arm == arm]
+        rounds = [builds[e.launch] for e in entries if isinstance(e, RoundDone) and e.arm == arm]
         # the order is reversed in every round, and the next workload begins with the other build
         assert "".join(build[0] for build in rounds) == "rccrrc" + "crrccr"
 

@@ -12,7 +12,7 @@ from typing import Any
 from suite import config
 from suite.hosts import LocalHost
 from suite.rehearsal.answers import Rehearsal
-from suite.rehearsal.builds import Build
+from suite.rehearsal.builds import RehearsedBuild
 from suite.rehearsal.cards import Cards, parse
 from suite.rehearsal.rehearse import rehearse
 from suite.servers.runtimes import Runtime
@@ -135,4 +135,4 @@ def rehearsed(
     install(folder, body, first=first)
     suite = suite_of(folder, **target)
     runtime = Runtime(suite.target(), LocalHost(), sys.executable, cwd=str(folder))
-    return rehearse(folder, suite.target(), Build("small", runtime), cards)
+    return rehearse(folder, suite.target(), RehearsedBuild("small", runtime), cards)

@@ -12,7 +12,7 @@ from suite import config
 from suite.hosts import LocalHost
 from suite.rehearsal import recorded
 from suite.rehearsal.answers import LATER, Rehearsal
-from suite.rehearsal.builds import Build
+from suite.rehearsal.builds import RehearsedBuild
 from suite.rehearsal.cards import Cards, parse
 from suite.rehearsal.rehearse import rehearse
 from suite.servers.runtimes import Runtime
@@ -39,7 +39,7 @@ def asked(release: str, target: str, cards: Cards | None, arms: list[str]) -> Re
     wanted = SUITE.target(target)
     local = wanted.model_copy(update={"launch": config.ProcessLaunch(python=python), "host": "local"})
     runtime = Runtime(local, LocalHost(), python, cwd=str(ROOT))
-    return rehearse(ROOT, wanted, Build(release, runtime, ours=True), cards, arms)
+    return rehearse(ROOT, wanted, RehearsedBuild(release, runtime, ours=True), cards, arms)
 
 
 @pytest.mark.parametrize("release", ["0.5.20", "0.5.23"])
@@ -72,7 +72,7 @@ def test_rehearsed_without_cards_is_what_a_server_once_reported(recording: str) 
         update={"flags": flags, "arms": {"it": config.Arm()}, "launch": config.ProcessLaunch(python=python)}
     )
     runtime = Runtime(local, LocalHost(), python, cwd=str(ROOT))
-    found = rehearse(ROOT, local, Build(server.version, runtime, ours=True), None).arms["it"]
+    found = rehearse(ROOT, local, RehearsedBuild(server.version, runtime, ours=True), None).arms["it"]
     differ = {name for name, value in found.settings.items() if server.resolved.get(name) != value}
     machines = {"mem_fraction_static"}  # of another machine's memory
     assert differ - OF_THIS_LIFE - machines - {"model_path", "tokenizer_path"} <= set(LATER)

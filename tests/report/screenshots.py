@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.gate.history import steps
 from suite.report import browser
-from suite.report.history_page import Known, write
+from suite.report.history_page import TargetHistory, write
 from suite.report.screenshots import figure_page, first_page, verdict_page
 from tests.report.test_history_page import rows
 
@@ -36,7 +36,7 @@ def main(report: Path) -> None:
         _take(seen, "figure")
         seen.dark(False)
         seen.size(1280, 640)
-        write(page, Known("simulator", rows(), steps=steps(rows())))
+        write(page, TargetHistory("simulator", rows(), steps=steps(rows())))
         seen.open(page)
         seen.wait("document.querySelectorAll('figure svg').length")
         _take(seen, "history")

@@ -14,7 +14,7 @@ from suite.__main__ import main
 from suite.gate import Baseline, Key, Rules
 from suite.gate.baselines import BaselineSession
 from suite.gate.history import Entry, History, entry_of, steps
-from suite.report.history_page import Known, page, write
+from suite.report.history_page import TargetHistory, page, write
 from suite.sglang.builds import compared
 from tests.report import made
 
@@ -37,8 +37,8 @@ def rows(commit: str | None = None) -> list[Entry]:
     ]
 
 
-def known(entries: list[Entry], **more: object) -> Known:
-    return Known("simulator", entries, steps=steps(entries), **more)  # type: ignore[arg-type]
+def known(entries: list[Entry], **more: object) -> TargetHistory:
+    return TargetHistory("simulator", entries, steps=steps(entries), **more)  # type: ignore[arg-type]
 
 
 def test_a_lasting_change_is_told_with_the_commits_between_the_builds(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_runs_that_are_still_there_are_linked_and_spoken_for(tmp_path: Path) -> 
     history = History(tmp_path / "results" / "history", "simulator")
     history.append(run)
     where = tmp_path / "results" / "history.html"
-    write(where, Known("simulator", history.read(), steps=[], folders={run.run_id: folder}))
+    write(where, TargetHistory("simulator", history.read(), steps=[], folders={run.run_id: folder}))
     text = where.read_text()
     assert f'href="{run.run_id}/summary.md"' in text
     assert "NO-GO" in text

@@ -12,7 +12,7 @@ from suite.metrics import Value
 from suite.session.fitness import TIMING, tolerated
 from suite.session.plan import rounds_of_a_pass
 from suite.session.recording import WorkloadResult
-from suite.session.rounds import Rounds
+from suite.session.rounds import RoundPlayer
 
 
 def _more(steps: list[float], sizes: Sizes, metrics: tuple[str, ...] = ("tpot_s",), **asked: object) -> bool:
@@ -20,7 +20,7 @@ def _more(steps: list[float], sizes: Sizes, metrics: tuple[str, ...] = ("tpot_s"
     said: list[str] = []
     run = SimpleNamespace(sizes=sizes, passing=said.append)
     values = [{"step_s": Value(s, "s"), "ttft_s": Value(s * (1 + n % 2), "s")} for n, s in enumerate(steps)]
-    rounds = Rounds(
+    rounds = RoundPlayer(
         run,  # type: ignore[arg-type]
         SimpleNamespace(launch_id="mtp-on, launch 1"),  # type: ignore[arg-type]
         SimpleNamespace(metrics=metrics),  # type: ignore[arg-type]

@@ -9,14 +9,14 @@ from suite.session.entries import (
     Answering,
     Begun,
     Complete,
-    Ended,
     Entry,
     Item,
     Launching,
     Measured,
     Ready,
-    Round,
-    Workload,
+    RoundDone,
+    ServerEnded,
+    WorkloadBegun,
 )
 
 ARMS = ("mtp-off", "mtp-on")
@@ -52,12 +52,12 @@ def played(launch: int, arm: str, number: int, question: str, rounds: int, done:
     """A workload, round by round; the speed-up at one client is answered by the same rounds."""
     workload, identity = f"code {question}", {"concurrency": 1, "gpu": "made"}
     entries: list[Entry] = [
-        Workload(launch, workload, identity, {"sglang": "0.5.23"}),
+        WorkloadBegun(launch, workload, identity, {"sglang": "0.5.23"}),
         Answering(launch, arm, number, workload, question, ["output_tokens_per_s"]),
     ]
     for place in range(rounds):
         entries.append(
-            Round(
+            RoundDone(
                 launch,
                 arm,
                 number,
@@ -95,7 +95,7 @@ def launched(launch: int, arm: str, number: int, rounds: int = 3) -> list[Entry]
         Launching(launch, arm, number, 1.0),
         Ready(launch, 12.0, {"loading weights": 9.0}, {"sglang": "0.5.23"}),
         *(entry for question in QUESTIONS for entry in played(launch, arm, number, question, rounds)),
-        Ended(launch, 0.5),
+        ServerEnded(launch, 0.5),
         Complete(arm, number),
     ]
 

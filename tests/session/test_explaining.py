@@ -15,7 +15,7 @@ from suite.gate.verdicts import Cause, Estimate, Judgement, Verdict, Word
 from suite.session import explaining
 from suite.session.stopping import Stopping
 from suite.traces import why
-from suite.traces.compare import Difference, compare
+from suite.traces.compare import StepDifference, compare
 from suite.traces.errors import TraceError
 from suite.traces.reading import read
 from suite.traces.steps import profile_of
@@ -67,7 +67,7 @@ def explained(tmp_path: Path, spare: bool = True, stopped: str | None = None) ->
     return explaining.explain(run, TARGET, {"reference": Build("a")}, judgement(SLOWER), lambda line: None)
 
 
-def difference() -> Difference:
+def difference() -> StepDifference:
     slow = {"b_gemm": 300.0}
     return compare(*(profile_of(read(t, "t")) for t in (gpu_trace(), gpu_trace(draft=slow))))
 
@@ -75,7 +75,7 @@ def difference() -> Difference:
 def test_what_the_profiles_say_is_told_and_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def profiled(asked: why.Asked, builds: object) -> Difference:
+    def profiled(asked: why.ProfileRequest, builds: object) -> StepDifference:
         assert (asked.arm, asked.target.flags, asked.folder) == ("mtp-on", {"x": 1}, tmp_path / "why-mtp-on")
         return why._kept(difference(), asked.folder)
 
@@ -91,7 +91,7 @@ def test_what_the_profiles_say_is_told_and_on_the_page(
 def test_a_profile_that_cannot_be_taken_is_said_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(asked: why.Asked, builds: object) -> Difference:
+    def refused(asked: why.ProfileRequest, builds: object) -> StepDifference:
         raise TraceError("this server cannot profile itself")
 
     monkeypatch.setattr(why, "explain", refused)

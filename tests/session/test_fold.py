@@ -20,8 +20,8 @@ from suite.session.entries import (
     Launching,
     Measured,
     Resumed,
-    Round,
-    Workload,
+    RoundDone,
+    WorkloadBegun,
 )
 from suite.session.fold import told
 from suite.session.plan import BUILDS, LaunchId, alternate
@@ -124,7 +124,7 @@ def test_the_half_of_an_interrupted_launch_is_set_aside():
     half = launched(1, "mtp-on", 1)[:5]
     other = [
         msgspec.structs.replace(e, sample=Launch({"output_tokens_per_s": [999.0]}))
-        if isinstance(e, Round)
+        if isinstance(e, RoundDone)
         else e
         for e in half
     ]
@@ -138,7 +138,7 @@ def test_what_was_finished_stands_until_the_new_launch_has_finished_it_too():
     first = launched(1, "mtp-on", 1)[:8]
     second = [
         msgspec.structs.replace(e, sample=Launch({"output_tokens_per_s": [999.0]}))
-        if isinstance(e, Round)
+        if isinstance(e, RoundDone)
         else e
         for e in launched(2, "mtp-on", 1)[:5]
     ]
@@ -159,11 +159,11 @@ def test_lost_lines_lose_what_they_said_and_nothing_else(lost):
     gone = [WHOLE[number] for number in lost]
     session = told(left).session("20261201-070000-here")
     # a workload is known by two lines: only if both are lost, and no other launch tells, it cannot be judged
-    pairs = {(e.launch, e.workload) for e in gone if isinstance(e, Workload)} & {
+    pairs = {(e.launch, e.workload) for e in gone if isinstance(e, WorkloadBegun)} & {
         (e.launch, e.workload) for e in gone if isinstance(e, Measured)
     }
     if not pairs:
-        there = sum(isinstance(entry, Round) for entry in left)
+        there = sum(isinstance(entry, RoundDone) for entry in left)
         few = [w for w in told(left).works.values() if not w.enough]
         assert rounds(session) == there - sum(len(w.samples) for w in few)
 
@@ -193,7 +193,7 @@ def test_a_ratio_is_of_launches_that_both_arms_have():
 def test_a_workload_without_any_answer_is_no_measurement():
     silent = [
         msgspec.structs.replace(e, sample=Launch({"output_tokens_per_s": [None]}))
-        if isinstance(e, Round)
+        if isinstance(e, RoundDone)
         else e
         for e in launched(1, "mtp-on", 1)
     ]

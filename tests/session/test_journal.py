@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.gate import ForeignFile, FutureVersion, Launch, MissingFile, WriteFailed
-from suite.session.entries import Begun, Note, Round
+from suite.session.entries import Begun, Note, RoundDone
 from suite.session.journal import NAME, Journal, line_of, read
 from tests.session.made import begun, whole
 
@@ -236,7 +236,7 @@ def test_files_that_are_no_journal(tmp_path):
 @settings(max_examples=30)
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_a_value_that_json_has_no_word_for_is_no_value(folder, value):
-    entry = next(entry for entry in WHOLE if isinstance(entry, Round))
+    entry = next(entry for entry in WHOLE if isinstance(entry, RoundDone))
     odd = msgspec.structs.replace(entry, sample=Launch({"tpot_s": [value]}))
     (back,) = read(stored(folder, line_of(odd))).entries
     assert back.sample.rounds == {"tpot_s": [value if math.isfinite(value) else None]}

@@ -13,7 +13,7 @@ import pytest
 from suite.gate import judge
 from suite.gate.baselines import Found
 from suite.session import stored_runs
-from suite.session.entries import Complete, Round
+from suite.session.entries import Complete, RoundDone
 from suite.session.fold import told
 from suite.session.journal import NAME, Journal, line_of, read
 from suite.session.resuming import resumption
@@ -40,8 +40,8 @@ def test_killed_anywhere_the_run_is_judged_and_goes_on_to_the_same_end(tmp_path:
     judgement = judge(half.session, Found({}, {}))
     named = {(v.question, v.arm) for v in judgement.verdicts.values()}
     assert named == {(a.question, a.arm) for a in half.session.asked}
-    begun_rounds = sum(isinstance(entry, Round) for entry in WHOLE[: BYTES[:cut].count(b"\n") + 1])
-    kept_rounds = sum(isinstance(entry, Round) for entry in read(folder / NAME).entries)
+    begun_rounds = sum(isinstance(entry, RoundDone) for entry in WHOLE[: BYTES[:cut].count(b"\n") + 1])
+    kept_rounds = sum(isinstance(entry, RoundDone) for entry in read(folder / NAME).entries)
     assert begun_rounds - 1 <= kept_rounds <= begun_rounds
 
     # taken up again: complete launches are not launched again, and the end is that of the whole

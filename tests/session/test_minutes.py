@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from suite.config import ConfigError, Sizes
 from suite.session.collection import launch_id_of, question_of
-from suite.session.entries import Ended, Item, Launching, Measured, Ready, Round
+from suite.session.entries import Item, Launching, Measured, Ready, RoundDone, ServerEnded
 from suite.session.minutes import Deadline, fitted, reserve_s
 from suite.session.plan import LaunchId
 from suite.session.price import Price
@@ -152,7 +152,7 @@ def test_a_load_is_the_same_however_many_rounds_it_is_played_for(small_target):
     times = Times()
     for rounds in (3, 5):
         key = f"code, 4 clients, 4 answers of 128 tokens, {rounds} rounds, 0a1b2c3d"
-        entry = next(e for e in whole() if isinstance(e, Round))
+        entry = next(e for e in whole() if isinstance(e, RoundDone))
         add(times, [type(entry)(1, "mtp-on", 1, key, 0, rounds, 2.0, entry.sample)])
     assert times.rounds == {"mtp-on": {"code, 4 clients, 4 answers of 128 tokens": [2.0, 2.0]}}
 
@@ -183,7 +183,9 @@ def small_target():
 
 def test_what_is_left_of_an_item_beside_its_rounds_is_learnt_too():
     times = Times()
-    entries = [e for e in whole(1) if isinstance(e, (Launching, Ready, Round, Measured, Item, Ended))]
+    entries = [
+        e for e in whole(1) if isinstance(e, (Launching, Ready, RoundDone, Measured, Item, ServerEnded))
+    ]
     add(times, entries)
     assert set(times.items["mtp-on"]) == {"decode[c1]", "decode[c4]"}
     assert all(re.match("decode", question) for question in times.items["mtp-off"])

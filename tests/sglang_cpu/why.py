@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from suite.__main__ import main as suite_command
-from suite.traces.compare import Difference
+from suite.traces.compare import StepDifference
 from suite.traces.why import TABLE_FILE
 from tests.sglang_cpu.install import ROOT
 
@@ -30,7 +30,7 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def slow_draft(found: Difference) -> list[str]:
+def slow_draft(found: StepDifference) -> list[str]:
     """The draft must be named first, have grown by what was waited, and verification by next to nothing of it."""
     more = {part.part: part.change.more_s for part in found.parts}
     wrong = []
@@ -45,7 +45,7 @@ def slow_draft(found: Difference) -> list[str]:
     return wrong
 
 
-def slow_kernel(found: Difference) -> list[str]:
+def slow_kernel(found: StepDifference) -> list[str]:
     """The target runs the kernel in every layer, the draft in one: verification first, and more calls in each part."""
     wrong = []
     if found.parts[0].part != "verify":
@@ -59,13 +59,13 @@ def slow_kernel(found: Difference) -> list[str]:
     return wrong
 
 
-def _told(build: str) -> Difference:
+def _told(build: str) -> StepDifference:
     with tempfile.TemporaryDirectory(prefix="why-") as place:
         asked = ["--target", TARGET, "--reference", "own", "--candidate", build, "--out", place]
         status = suite_command(["why", f"--suite-config={ROOT / 'suite.toml'}", *asked])
         if status:
             raise SystemExit(f"{build}: python -m suite why ended with status {status}")
-        return msgspec.json.decode((Path(place) / TABLE_FILE).read_bytes(), type=Difference)
+        return msgspec.json.decode((Path(place) / TABLE_FILE).read_bytes(), type=StepDifference)
 
 
 if __name__ == "__main__":

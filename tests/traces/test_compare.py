@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.traces.compare import Difference, compare
+from suite.traces.compare import StepDifference, compare
 from suite.traces.errors import TraceError
 from suite.traces.kernels import kind, stem
 from suite.traces.reading import read
@@ -17,7 +17,7 @@ from tests.traces.made import gpu_trace, packed, span
 VERIFY = {"void moe::fused_moe<bf16>(int)": 8000.0, "all_reduce_one_shot": 1000.0}
 
 
-def difference(before: bytes, after: bytes) -> Difference:
+def difference(before: bytes, after: bytes) -> StepDifference:
     return compare(*(profile_of(read(data, "t")) for data in (before, after)))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.load import ClosedLoop, Endpoint, LoadError, Prompt, Sampling, Schedule, Workload, play
-from suite.traffic import FORMATS, Step, Trace, highest, read, workload_of
+from suite.traffic import FORMATS, PaceResult, Trace, highest, read, workload_of
 from tests.perf.running import ROOT, config, perf
 from tests.simulator.process import serving
 
@@ -116,12 +116,12 @@ def test_a_part_of_a_trace(trace) -> None:
 # the highest rate
 
 
-def server_that_holds(up_to: float, width: float = 0.2) -> Callable[[float], Step]:
+def server_that_holds(up_to: float, width: float = 0.2) -> Callable[[float], PaceResult]:
     """Of a server at 10 requests/s at pace 1: the share falls off around a rate, as a logistic of its logarithm."""
 
-    def step(pace: float) -> Step:
+    def step(pace: float) -> PaceResult:
         rate = 10.0 * pace
-        return Step(rate, 1 / (1 + math.exp((math.log(rate) - math.log(up_to)) / width * 4)))
+        return PaceResult(rate, 1 / (1 + math.exp((math.log(rate) - math.log(up_to)) / width * 4)))
 
     return step
 
@@ -143,10 +143,10 @@ def test_a_server_a_tenth_slower_has_a_tenth_less() -> None:
 
 
 def test_what_is_not_found_is_said() -> None:
-    never = highest(Step(10.0, 0.1), lambda pace: Step(10.0 * pace, 0.1), 0.95)
+    never = highest(PaceResult(10.0, 0.1), lambda pace: PaceResult(10.0 * pace, 0.1), 0.95)
     assert never.value is None
     assert "even at 0.0781 requests/s too few keep the limits" in (never.reason or "")
-    always = highest(Step(10.0, 1.0), lambda pace: Step(10.0 * pace, 1.0), 0.95)
+    always = highest(PaceResult(10.0, 1.0), lambda pace: PaceResult(10.0 * pace, 1.0), 0.95)
     assert always.value is None
     assert "nothing faster was tried" in (always.reason or "")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from suite.probes.on_host import algorithm
-from suite.probes.on_host.algorithm import FLAG, NAME, UNKNOWN, Reader, called, is_key, is_none
+from suite.probes.on_host.algorithm import FLAG, NAME, UNKNOWN, ExpressionReader, called, is_key, is_none
 
 Site = dict[str, Any]
 """file, line, function, kind (how), class (what it means), text (the line itself)."""
@@ -25,7 +25,7 @@ class Scan(ast.NodeVisitor):
         self.sites: list[Site] = []
         self.resolvers: dict[str, list[Site]] = {}
         """Functions that make one algorithm of another, and the sites that have no guard but them."""
-        self.reader, self.asked, self.keyed = Reader(), False, False
+        self.reader, self.asked, self.keyed = ExpressionReader(), False, False
         self.where: list[str] = []
 
     def note(self, node: ast.AST, kind: str, verdict: str) -> None:
@@ -88,11 +88,11 @@ class Scan(ast.NodeVisitor):
         for argument, default in _defaults(node.args):
             if argument.arg == NAME:
                 self.note(argument, "parameter default", "declaration" if is_none(default) else "activation")
-        self._inside(node.name, Reader(node), node)
+        self._inside(node.name, ExpressionReader(node), node)
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 (ast's own word)
 
-    def _inside(self, name: str, reader: Reader, node: ast.AST) -> None:
+    def _inside(self, name: str, reader: ExpressionReader, node: ast.AST) -> None:
         """A definition is run later and elsewhere: what guards it does not guard its body."""
         before = self.reader, self.asked, self.keyed
         self.reader, self.asked, self.keyed = reader, False, False

@@ -57,7 +57,7 @@ def worst(classes: Iterable[str]) -> str:
     return max(classes, key=WORST.index, default="copy")
 
 
-class Reader:
+class ExpressionReader:
     """Reads expressions of one ``function``, knowing which of its variables stand for the algorithm."""
 
     def __init__(self, function: ast.AST | None = None) -> None:
@@ -194,7 +194,7 @@ def fallback(call: ast.Call) -> ast.AST | None:
 
 def stand_ins(function: ast.AST) -> set[str]:
     """The function's variables that are only ever bound to the algorithm itself."""
-    reader, same, bound = Reader(), list[str](), list[str]()
+    reader, same, bound = ExpressionReader(), list[str](), list[str]()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             same += [node.targets[0].id] * reader.about(node.value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from suite.foreign import one_line
 from suite.gate import Key, Word
-from suite.gate.history import Entry, Step
+from suite.gate.history import Entry, LevelChange
 from suite.metrics import METRICS
 from suite.report import words
 from suite.report.pictures.samples import scale_of
@@ -25,7 +25,7 @@ NAMED_BUILDS = 6
 def history(
     key: Key,
     entries: Sequence[Entry],
-    steps: Sequence[Step],
+    steps: Sequence[LevelChange],
     promoted: frozenset[str],
     said: Mapping[str, Word],
     links: Mapping[str, str],
@@ -72,7 +72,7 @@ def history(
         return finished(figure, name, title, told + changes)
 
 
-def _levels(axes: Axes, runs: Sequence[Entry], steps: Sequence[Step], factor: float) -> None:
+def _levels(axes: Axes, runs: Sequence[Entry], steps: Sequence[LevelChange], factor: float) -> None:
     """A line down where the level changed, with how much."""
     places = {entry.run_id: place for place, entry in enumerate(runs)}
     for step in steps:

@@ -1,12 +1,12 @@
 """What a running SGLang server says about itself: resolved configuration, speculation, counters."""
 
-from suite.sglang.server.effect import Difference, adjustments, took_effect
+from suite.sglang.server.effect import FlagDifference, adjustments, took_effect
 from suite.sglang.server.info import ServerInfo, Speculation, parse, read, root
 from suite.sglang.server.prometheus import Counters, counters
 
 __all__ = [
     "Counters",
-    "Difference",
+    "FlagDifference",
     "ServerInfo",
     "Speculation",
     "adjustments",

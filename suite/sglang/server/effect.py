@@ -25,7 +25,7 @@ _OFF = (None, False, "", "none", "NONE", "null")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FlagDifference:
     """One flag, what was asked, what is in force, and a sentence about it."""
 
     flag: str
@@ -37,7 +37,7 @@ class Difference:
         return self.sentence
 
 
-def took_effect(asked: Flags, info: ServerInfo) -> list[Difference]:
+def took_effect(asked: Flags, info: ServerInfo) -> list[FlagDifference]:
     """The flags of ``asked`` that the server did not follow, each with a sentence; empty when all took effect.
 
     What SGLang documents as its own resolution is no difference: ``NEXTN`` to ``EAGLE``, a value of
@@ -46,12 +46,12 @@ def took_effect(asked: Flags, info: ServerInfo) -> list[Difference]:
     return [difference for serious, difference in _compared(asked, info) if serious]
 
 
-def adjustments(asked: Flags, info: ServerInfo) -> list[Difference]:
+def adjustments(asked: Flags, info: ServerInfo) -> list[FlagDifference]:
     """What the server rightly made of ``asked`` that a person would still want to know, and what it does not report."""
     return [difference for serious, difference in _compared(asked, info) if not serious]
 
 
-def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, Difference]]:
+def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, FlagDifference]]:
     """Each finding, and whether it is a failure."""
     for flag, value in asked.items():
         whole = _whole(flag, info)
@@ -65,7 +65,7 @@ def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, Difference
             finding = _plain(whole, value, info)
         if finding is not None:
             serious, resolved, sentence = finding
-            yield serious, Difference(flag, value, resolved, f"{_shown(flag, value)}: {sentence}")
+            yield serious, FlagDifference(flag, value, resolved, f"{_shown(flag, value)}: {sentence}")
 
 
 def _whole(flag: str, info: ServerInfo) -> str:
