@@ -158,11 +158,6 @@ def since(before: Iterable[str], now: Iterable[str]) -> list[Xid]:
     return fresh
 
 
-def same_card(one: str, other: str) -> bool:
-    """Are two PCI addresses one card's? ``PCI:0000:c1:00`` and ``00000000:C1:00.0`` are."""
-    return (found := _address(one)) is not None and found == _address(other)
-
-
 def of_cards(found: Iterable[Xid], buses: Iterable[str]) -> list[Xid]:
     """Those of some cards; all where no address is known."""
     ours = {address for bus in buses if (address := _address(bus))}

@@ -17,7 +17,6 @@ from proofs.calibrate.claims import Results, gate_claims, history_claims, summar
 from proofs.calibrate.histories import OtavaFigures
 from proofs.calibrate.measure import Figures, Task, measure
 from proofs.calibrate.trajectories import BuildFigures, Trajectories, measure_builds
-from suite.gate.history import has_change_points
 
 WORST = 10
 SESSION_SDS = (0.003, 0.007, 0.011)
@@ -33,9 +32,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, metavar="DIR")
     arguments = parser.parse_args(argv)
-    if not has_change_points():
-        print("calibration needs ruptures: pip install '.[calibrate]'", file=sys.stderr)
-        return 2
     n = arguments.campaigns or (200 if arguments.quick else 2000)
     start = time.monotonic()
     with ProcessPoolExecutor(arguments.workers) as pool:

@@ -27,7 +27,7 @@ from suite.gate import (
 )
 from suite.gate.baselines import BaselineSession
 from suite.gate.errors import MissingFile
-from suite.gate.history import History, cumulative_drifts, has_change_points, steps
+from suite.gate.history import History, cumulative_drifts, steps
 from suite.gate.imports import FORMATS, read_results
 from suite.gate.recordable import recordable, refused
 from suite.gate.recorded import told
@@ -324,14 +324,12 @@ def run_history(arguments: argparse.Namespace) -> int:
     latest = _append_runs(history, arguments.results, target)
     entries, rules = history.read(), rules_of(arguments.suite_config, target)
     print(f"{len(entries)} runs of {target} in {history.path}")
-    found = steps(entries, rules) if has_change_points() else None
-    for step in found or ():
+    found = steps(entries, rules)
+    for step in found:
         print(
             f"{'worse' if step.worse else 'better'}: {', '.join(step.key)} {percent(step.change)} "
             f"({step.before:.5g} -> {step.after:.5g}) from run {step.run_id} of {step.started_at[:10]} on"
         )
-    if found is None:
-        print("change points are not looked for: ruptures is not installed (pip install ruptures)")
     good, bad = _store(arguments, target).all()
     drifted = cumulative_drifts(latest, good, rules) if latest else []
     for drift in drifted:
@@ -342,7 +340,7 @@ def run_history(arguments: argparse.Namespace) -> int:
     if arguments.html:
         folders = {e.run_id: f for e in entries if (f := arguments.results / e.run_id).is_dir()}
         _write_page(arguments.html, TargetHistory(target, entries, good, found, drifted, folders, rules))
-    worse = bool(drifted) or any(step.worse for step in found or ())
+    worse = bool(drifted) or any(step.worse for step in found)
     return 1 if worse or _print_problems(bad) else 0
 
 

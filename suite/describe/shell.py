@@ -57,8 +57,6 @@ class ShellCommand:
     venv: str | None = None
     conda: str | None = None
     sourced: list[str] = field(default_factory=list)
-    passes_on: bool = False
-    """Does ``"$@"`` stand in it?"""
     dropped: list[str] = field(default_factory=list)
     """What stood behind it and is not needed: a pipe, ``&``."""
 
@@ -84,7 +82,6 @@ class _Reader:
         self._venv: str | None = None
         self._conda: str | None = None
         self._sourced: list[str] = []
-        self._passes_on = False
 
     def read(self, text: str) -> Iterator[ShellCommand]:
         piped = False
@@ -103,7 +100,6 @@ class _Reader:
             added = self._words(match[3])
             self._arrays[match[1]] = [*(self._arrays.get(match[1], []) if match[2] else []), *added]
             return None
-        self._passes_on = False
         words = self._words(raw)
         if not words:
             return None
@@ -136,8 +132,7 @@ class _Reader:
 
     def _line(self, words: list[str], own: dict[str, str]) -> ShellCommand:
         env = {**self._exported, **own}
-        passes = self._passes_on or any(word in ("$@", "$*") for word in words)
-        return ShellCommand(words, env, self._cwd, self._venv, self._conda, list(self._sourced), passes)
+        return ShellCommand(words, env, self._cwd, self._venv, self._conda, list(self._sourced))
 
     def _export(self, words: list[str]) -> None:
         for word in words:
@@ -176,8 +171,7 @@ class _Reader:
         if "`" in _outside_single(raw) or "$((" in raw:
             raise NotPlain(raw[:80])
         raw = re.sub(r"\$\(pwd\)", "${PWD}", raw)
-        if _ALL.search(raw):
-            self._passes_on, raw = True, _ALL.sub("", raw)
+        raw = _ALL.sub("", raw)
         raw = _WHOLE_ARRAY.sub(lambda m: " ".join(map(shlex.quote, self._arrays.get(m[1], []))), raw)
         if "$(" in _outside_single(raw) or "<<" in raw:
             raise NotPlain(raw[:80])
@@ -193,7 +187,6 @@ class _Reader:
     def _value(self, match: re.Match[str], quoting: str) -> str:
         name = match[1] or match[5] or match[6]
         if name in ("@", "*"):
-            self._passes_on = True
             return ""
         if name in self._arrays and match[2]:
             return " ".join(map(shlex.quote, self._arrays[name]))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import itertools
 import math
 from collections.abc import Sequence
@@ -144,8 +143,7 @@ def steps(entries: Sequence[Entry], rules: Rules | None = None) -> list[LevelCha
     A loss counts from the best level before it, so that six losses of 1 % in a row are told.
 
     Exact optimal segmentation of ln(value) with squared loss (ruptures' KernelCPD, linear kernel); the penalty is
-    in units of the noise, taken robustly from successive differences. Raises ImportError with a hint if ruptures
-    is not installed.
+    in units of the noise, taken robustly from successive differences.
     """
     found = []
     for key, rule in judged(entries, rules or Rules()):
@@ -187,21 +185,13 @@ def change_points(y: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:
         return []
     noise = 1.4826 * float(np.median(np.abs(np.diff(y)))) / math.sqrt(2)
     noise = max(noise, 5e-4)  # a row of equal values has no noise to measure steps by
-    search = _ruptures().KernelCPD(kernel="linear", min_size=MIN_SEGMENT).fit(y.reshape(-1, 1))
+    search = (
+        importlib.import_module("ruptures")
+        .KernelCPD(kernel="linear", min_size=MIN_SEGMENT)
+        .fit(y.reshape(-1, 1))
+    )
     ends: list[int] = search.predict(pen=PENALTY * math.log(len(y)) * noise**2)
     return ends[:-1]
-
-
-def has_change_points() -> bool:
-    """Whether ruptures is installed."""
-    return importlib.util.find_spec("ruptures") is not None
-
-
-def _ruptures() -> Any:
-    try:
-        return importlib.import_module("ruptures")
-    except ImportError:
-        raise ImportError("change points need ruptures: pip install ruptures (extra: calibrate)") from None
 
 
 def cumulative_drifts(

@@ -55,20 +55,6 @@ def foreseen(prompts: int, tokens: int, tests: int = 1, *, margin: float = MARGI
     return smallest_detectable(spread * math.sqrt(2 / prompts), prompts - 1, tests, margin)
 
 
-def prompts_for(goal: float, tokens: int, tests: int = 1, *, margin: float = MARGIN) -> int | None:
-    """The fewest prompts of so many tokens that will show a loss of `goal`; None where 4096 do not."""
-    low, high = 2, MOST_PROMPTS
-    if foreseen(high, tokens, tests, margin=margin) > goal:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if foreseen(middle, tokens, tests, margin=margin) <= goal:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
 def rounds_wanted(values: Sequence[float | None], goal: float, most: int) -> Precision:
     """Whether the rounds of a launch go on, so that its value has a standard error of `goal` (relative, 0.003 = 0.3 %).
 

@@ -48,13 +48,13 @@ td:first-child,td:nth-child(3){white-space:nowrap}
 class TargetHistory:
     """What is known of a target over time.
 
-    folders: where runs are stored, by run, of those that still are; steps: None where they could not be looked for.
+    folders: where runs are stored, by run, of those that still are.
     """
 
     target: str
     entries: Sequence[Entry]
     baselines: Sequence[Baseline] = ()
-    steps: Sequence[LevelChange] | None = None
+    steps: Sequence[LevelChange] = ()
     drifts: Sequence[CumulativeDrift] = ()
     folders: Mapping[str, Path] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
@@ -127,8 +127,6 @@ def _link(folder: Path, beside: Path) -> str:
 
 def _changes(known: TargetHistory) -> str:
     """What changed for good, the newest first, with the commits between the builds."""
-    if known.steps is None:
-        return "<p class=soft>Lasting changes were not looked for: ruptures is not installed.</p>"
     lines = []
     for step in reversed(known.steps):
         place = next((i for i, e in enumerate(known.entries) if e.run_id == step.run_id), 0)
@@ -149,7 +147,7 @@ def _changes(known: TargetHistory) -> str:
 
 def _figures(known: TargetHistory, said: Mapping[str, StoredVerdicts], links: Mapping[str, str]) -> list[str]:
     """A drawing for each gated figure, those that changed for the worse first."""
-    steps = known.steps or ()
+    steps = known.steps
     worse = {step.key for step in steps if step.worse}
     keys = sorted(
         (key for key, _ in judged(known.entries, known.rules)), key=lambda key: (key not in worse, key)

@@ -30,7 +30,7 @@ from suite.servers.log import LogCopy
 from suite.servers.node import Node
 from suite.servers.passed_on import PassedOn
 from suite.servers.phases import PhaseClock
-from suite.servers.runtimes import LaunchRequest, SystemdWay, Way
+from suite.servers.runtimes import LaunchRequest, Way
 from suite.servers.server import Ended, Server
 from suite.servers.supervisor_client import Tell, host_python
 from suite.sglang.flags import Flags
@@ -217,13 +217,6 @@ class Launcher:
         except borrowed.NotSet as missing:
             where = f"[targets.{self.target.name}] of {self._suite.path}"
             raise CannotStart(f"{missing} ({where})", "Export it where this suite is run.") from None
-
-    def drop_in(self, arm: config.Arm) -> str | None:
-        """The systemd drop-in that would make ``arm`` permanent; ``None`` for other ways to launch."""
-        way = self._ways[0]
-        if not isinstance(way, SystemdWay):
-            return None
-        return way.drop_in(self._flags(arm), self.target.arm_env(arm))
 
     def _port(self, node: Node, rank: int) -> int:
         """The port to serve on, seen to be free before minutes of loading find it is not."""

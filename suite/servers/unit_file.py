@@ -173,16 +173,3 @@ def _resolved(part: re.Match[str]) -> str:
     return re.sub(
         r"\\(.)", r"\1", bare.rstrip() if not bare.rstrip().endswith("\\") else bare, flags=re.DOTALL
     )
-
-
-def quote(word: str) -> str:
-    """A word for an ``ExecStart`` line, such that systemd reads it back unchanged."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    escaped = escaped.replace("\t", "\\t").replace("%", "%%").replace("$", "$$")
-    plain = re.fullmatch(r"[A-Za-z0-9_@:,./=+$%-]+", escaped)
-    return escaped if plain else f'"{escaped}"'
-
-
-def quote_assignment(assignment: str) -> str:
-    """``NAME=value`` for an ``Environment`` line: as :func:`quote`, but dollars mean nothing there."""
-    return quote(assignment).replace("$$", "$")

@@ -272,14 +272,6 @@ class JournalIndex:
         rounds = [work.planned for work in self.works.values()] or [1]
         return Plan("unknown", max(numbers), max(rounds), [max(numbers)])
 
-    def failing_launches(self) -> list[tuple[Launching, str]]:
-        """Launches that did not come up, and why."""
-        return [
-            (self.launches[number], failed.reason)
-            for number, failed in self.failed.items()
-            if number in self.launches
-        ]
-
 
 def told(entries: Iterable[Entry]) -> JournalIndex:
     """Sort the entries of a journal. Any of them may be lost: the others still tell what they tell."""

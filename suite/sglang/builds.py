@@ -43,17 +43,6 @@ class BuildName:
             return "release"
         return "commit" if self.commit else "unknown"
 
-    def newer_than(self, other: BuildName) -> bool | None:
-        """Is this build newer? ``None`` where names alone do not tell: a date beside a release, two commits."""
-        if self.version is not None and other.version is not None:
-            mine, theirs = (self.version, self.distance), (other.version, other.distance)
-            if mine != theirs:
-                return mine > theirs
-        if self.date and other.date and self.date != other.date:
-            return self.date > other.date
-        same = self.version == other.version and self.commit == other.commit and self.date == other.date
-        return False if same and (self.version or self.date or self.commit) else None
-
 
 def read(text: str) -> BuildName:
     """A build by its name: a version, a requirement (``sglang==0.5.23``), an image reference, or what git describes."""

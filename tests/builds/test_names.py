@@ -54,22 +54,3 @@ def test_builds_sort_as_they_came_to_be(seed: int) -> None:
 def test_what_a_name_tells(name: str, kind: str, commit: str | None) -> None:
     found = builds.read(name)
     assert (found.kind, found.commit) == (kind, commit)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "newer"),
-    [
-        ("0.5.23", "0.5.9", True),
-        ("0.5.9", "0.5.23", False),
-        ("0.5.23", "v0.5.23", False),
-        ("0.5.24.dev20261130+gaaaaaaa", "0.5.23", True),
-        ("0.5.24.dev20261130+gaaaaaaa", "0.5.24", False),
-        ("nightly-dev-20251209-5e2cda61", "nightly-dev-20251208-0123abc", True),
-        ("nightly-dev-20251209-5e2cda61", "0.5.23", None),
-        ("0.0.0.dev1+gd91c3682b", "0.5.23", None),
-        ("0.0.0.dev1+gd91c3682b", "0.0.0.dev1+gaaaaaaaaa", None),
-        ("latest", "latest", None),
-    ],
-)
-def test_newer_is_told_only_where_names_tell(one: str, other: str, newer: bool | None) -> None:
-    assert builds.read(one).newer_than(builds.read(other)) is newer

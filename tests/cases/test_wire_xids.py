@@ -66,11 +66,10 @@ def test_another_cards_xid_explains_nothing() -> None:
         ("PCI:0001:c1:00", "00000000:C1:00.0", False),
         ("PCI:0000:c1:00", "00000000:C2:00.0", False),
         ("PCI:0000:c1:00 GPU-I:05", "00000000:C1:00.0", True),
-        ("", "", False),
     ],
 )
 def test_addresses_as_the_kernel_and_as_nvidia_smi_write_them(one: str, other: str, same: bool) -> None:
-    assert xids.same_card(one, other) is same
+    assert bool(xids.of_cards([xids.Xid(one, 79, "")], [other])) is same
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.booleans())

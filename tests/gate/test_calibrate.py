@@ -138,7 +138,6 @@ def test_a_figure_beyond_its_bound_does_not_hold() -> None:
 
 def test_the_command_says_which_lines_did_not_hold(tmp_path: Path) -> None:
     """With five campaigns a model nothing can hold by luck alone everywhere: status and last line agree."""
-    pytest.importorskip("ruptures")
     done = subprocess.run(
         [sys.executable, "-m", "proofs.calibrate", "--quick", "--campaigns", "5", "--out", str(tmp_path)],
         capture_output=True,

@@ -13,7 +13,6 @@ from suite.gate.history import Entry, History, change_points, cumulative_drifts,
 from tests.gate.sessions import QUESTION, session
 
 SPEED = Key(QUESTION, "mtp-on", "output_tokens_per_s")
-pytest.importorskip("ruptures")
 
 
 def entries(speeds: list[float], name: str = "/".join(SPEED)) -> list[Entry]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.gate import Key, judge
-from suite.gate.precision import FEWEST_ROUNDS, foreseen, prompts_for, rounds_wanted, smallest_detectable
+from suite.gate.precision import FEWEST_ROUNDS, foreseen, rounds_wanted, smallest_detectable
 from tests.gate.builds import recorded, run
 from tests.gate.sessions import recorded as plain_recorded
 from tests.gate.sessions import session
@@ -45,19 +45,6 @@ def test_more_prompts_longer_answers_and_fewer_tests_see_no_less(
 
 def test_one_prompt_sees_nothing() -> None:
     assert foreseen(1, 256) == math.inf
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.floats(0.021, 0.3), st.integers(32, 1024), st.integers(1, 40))
-def test_the_fewest_prompts_reach_the_goal_and_one_less_does_not(
-    goal: float, tokens: int, tests: int
-) -> None:
-    prompts = prompts_for(goal, tokens, tests)
-    if prompts is None:
-        assert foreseen(4096, tokens, tests) > goal
-        return
-    assert foreseen(prompts, tokens, tests) <= goal
-    assert prompts == 2 or foreseen(prompts - 1, tokens, tests) > goal
 
 
 def test_the_stated_loss_is_called_in_nine_of_ten() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("matplotlib")
-pytest.importorskip("ruptures")
 
 from suite.__main__ import main
 from suite.gate import Baseline, Key, Rules

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from suite.servers import ServerError, SupervisorFailed, SupervisorLost, UnitUnusable
 from suite.servers.errors import ServerDied
+from suite.servers.runtimes import LaunchRequest
 from tests.servers.conftest import (
     STANDINS,
     TAG,
@@ -229,37 +229,8 @@ def test_no_such_unit(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
 def test_commands_that_can_be_copied(launcher: MakeLauncher, daemon: StandinDaemon, exec_start: str) -> None:
     daemon.write_unit("sglang@big.service", service(exec_start=exec_start))
     with launcher(arms={"plain": {"flags": {"tp-size": 4}}}, launch=UNIT) as opened:
-        text = opened.drop_in(arm(opened))
-    assert text is not None
-    assert "--tp-size 4" in text
-
-
-def test_the_drop_in_reads_back_as_the_arm(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
-    from suite.servers import unit_file
-    from suite.sglang.flags import parse_argv
-
-    daemon.write_unit("sglang@big.service", service(flags="--model-path /old --port 29999 --api-key k3y3y3y"))
-    arms: dict[str, Any] = {
-        "plain": {
-            "flags": {"note": 'it\'s "a" $b 5%', "speculative-algorithm": "NEXTN"},
-            "env": {"V": "a b$c%d", "TOKEN": "hid"},
-        }
-    }
-    with launcher(arms=arms, launch=UNIT) as opened:
-        text = opened.drop_in(arm(opened)) or ""
-    assert text.startswith("# systemctl edit sglang@big.service, then systemctl restart sglang@big.service\n")
-    assert "hid" not in text
-    assert "k3y3y3y" not in text
-    read = unit_file.assignments("[Service]\nExecStart=/old\n" + text, "Service")
-    assert len(read["ExecStart"]) == 1
-    words = unit_file.split(read["ExecStart"][0])
-    words = unit_file.expand([unit_file.specifiers(word, str) for word in words], {})
-    flags = parse_argv(words[3:])
-    assert flags["note"] == 'it\'s "a" $b 5%'
-    assert (flags["port"], flags["model-path"], flags["api-key"]) == ("29999", "/models/x", "***")
-    assert [unit_file.specifiers(w, str) for line in read["Environment"] for w in unit_file.split(line)] == [
-        "V=a b$c%d"
-    ]
+        plan = opened._ways[0].plan(LaunchRequest(opened._flags(arm(opened)), {}, "token", "target", "plain"))
+    assert "--tp-size 4" in " ".join(plan.shown)
 
 
 def test_hostile_kill_of_the_supervisor_leaves_the_unit_stopped_until_the_end(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 
 from suite.config import SystemdLaunch, Target
 from suite.hosts import Host, NoSuchFile
@@ -12,7 +11,6 @@ from suite.servers import unit_file
 from suite.servers.errors import UnitUnusable
 from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, secrets_apart
 from suite.sglang.command import Command, NotUnderstood, find
-from suite.sglang.flags import Flags
 
 NAME = "sglang-perf-gate"
 
@@ -178,32 +176,6 @@ class SystemdWay:
             if name == "ExecStartPre" or not _NOT_COPIED.fullmatch(name):
                 lines += [f"{name}={self._specified(value)}" for value in values]
         return lines
-
-    def drop_in(self, flags: Flags, env: Mapping[str, str]) -> str:
-        """The text that makes an arm permanent, and the commands that install it. Secrets are left out."""
-        plain, secret = secrets_apart(env, flags)
-        program = " ".join(map(unit_file.quote, self._program))
-        command = " \\\n    ".join([program, *_lines(flags.masked())])
-        scope = " --user" if self._scope else ""
-        notes = [f"# {name} is a secret: set it in an EnvironmentFile" for name in secret]
-        notes += ["# *** stands for a secret: fill it in"] if flags.secrets() else []
-        lines = [f"Environment={unit_file.quote_assignment(f'{n}={v}')}" for n, v in plain.items()]
-        return "\n".join(
-            [
-                f"# systemctl{scope} edit {self._launch.unit}, then systemctl{scope} restart {self._launch.unit}",
-                *notes,
-                "[Service]",
-                *lines,
-                "ExecStart=",
-                f"ExecStart={command}",
-                "",
-            ]
-        )
-
-
-def _lines(flags: Flags) -> list[str]:
-    """One flag with its values a line."""
-    return [" ".join(map(unit_file.quote, Flags({name: value}).argv())) for name, value in flags.items()]
 
 
 def _unescaped(name: str) -> str:

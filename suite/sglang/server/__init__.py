@@ -1,6 +1,6 @@
 """What a running SGLang server says about itself: resolved configuration, speculation, counters."""
 
-from suite.sglang.server.effect import FlagDifference, adjustments, took_effect
+from suite.sglang.server.effect import FlagDifference, took_effect
 from suite.sglang.server.info import ServerInfo, Speculation, parse, read, root
 from suite.sglang.server.prometheus import Counters, counters
 
@@ -9,7 +9,6 @@ __all__ = [
     "FlagDifference",
     "ServerInfo",
     "Speculation",
-    "adjustments",
     "counters",
     "parse",
     "read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,18 +41,9 @@ def took_effect(asked: Flags, info: ServerInfo) -> list[FlagDifference]:
     """The flags of ``asked`` that the server did not follow, each with a sentence; empty when all took effect.
 
     What SGLang documents as its own resolution is no difference: ``NEXTN`` to ``EAGLE``, a value of
-    ``auto``, draft tokens set to steps + 1 when topk is 1. :func:`adjustments` lists those.
+    ``auto``, draft tokens set to steps + 1 when topk is 1; nor is what the server does not report.
     """
-    return [difference for serious, difference in _compared(asked, info) if serious]
-
-
-def adjustments(asked: Flags, info: ServerInfo) -> list[FlagDifference]:
-    """What the server rightly made of ``asked`` that a person would still want to know, and what it does not report."""
-    return [difference for serious, difference in _compared(asked, info) if not serious]
-
-
-def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, FlagDifference]]:
-    """Each finding, and whether it is a failure."""
+    found = []
     for flag, value in asked.items():
         whole = _whole(flag, info)
         if whole in _ELSEWHERE or is_secret(whole):
@@ -64,8 +55,9 @@ def _compared(asked: Flags, info: ServerInfo) -> Iterator[tuple[bool, FlagDiffer
         else:
             finding = _plain(whole, value, info)
         if finding is not None:
-            serious, resolved, sentence = finding
-            yield serious, FlagDifference(flag, value, resolved, f"{_shown(flag, value)}: {sentence}")
+            resolved, sentence = finding
+            found.append(FlagDifference(flag, value, resolved, f"{_shown(flag, value)}: {sentence}"))
+    return found
 
 
 def _whole(flag: str, info: ServerInfo) -> str:
@@ -77,25 +69,17 @@ def _whole(flag: str, info: ServerInfo) -> str:
     return fitting.pop().replace("_", "-") if len(fitting) == 1 else flag
 
 
-_Finding = tuple[bool, Any, str] | None
+_Finding = tuple[Any, str] | None
 
 
 def _plain(flag: str, value: FlagValue, info: ServerInfo) -> _Finding:
     setting, wanted = _setting(flag, value, info)
-    if setting is None:
-        return (
-            False,
-            None,
-            f"/server_info of SGLang {info.version} reports no such setting, so this cannot be checked",
-        )
-    resolved = info.resolved[setting]
-    if _same(wanted, resolved):
+    if setting is None:  # not reported
         return None
-    if _of_another_shape(wanted, resolved):
-        return False, resolved, f"is kept as {_text(resolved)}, which cannot be compared"
-    if str(wanted).lower() == "auto":
-        return False, resolved, f"resolved to {resolved}"
-    return True, resolved, f"did not take effect: {setting} is {_text(resolved)}"
+    resolved = info.resolved[setting]
+    if _same(wanted, resolved) or _of_another_shape(wanted, resolved) or str(wanted).lower() == "auto":
+        return None
+    return resolved, f"did not take effect: {setting} is {_text(resolved)}"
 
 
 def _setting(flag: str, value: FlagValue, info: ServerInfo) -> tuple[str | None, FlagValue]:
@@ -120,18 +104,18 @@ def _setting(flag: str, value: FlagValue, info: ServerInfo) -> tuple[str | None,
 def _speculative(flag: str, value: FlagValue, info: ServerInfo) -> _Finding:
     speculation = info.speculation
     if not speculation.known:
-        return False, None, "/server_info reports no speculative_algorithm, so this cannot be checked"
+        return None
     if flag == "speculative-algorithm":
         return _algorithm(str(value), speculation.algorithm)
     if not speculation.on:
-        return True, None, "has no effect: speculative_algorithm is null, so the server does not speculate"
+        return None, "has no effect: speculative_algorithm is null, so the server does not speculate"
     if speculation.adaptive and flag in ("speculative-num-steps", "speculative-num-draft-tokens"):
-        found = _plain(flag, value, info)
-        return found and (False, found[1], f"is only where it starts: {speculation}")
-    if flag == "speculative-num-draft-tokens" and speculation.topk == 1 and speculation.num_steps is not None:
-        forced = speculation.num_steps + 1
-        if speculation.draft_tokens == forced != _number(value):
-            return False, forced, f"runs {forced}: with topk 1 SGLang forces draft tokens to steps + 1"
+        return None  # only where it starts
+    forced = (
+        speculation.num_steps + 1 if speculation.topk == 1 and speculation.num_steps is not None else None
+    )
+    if flag == "speculative-num-draft-tokens" and forced is not None and speculation.draft_tokens == forced:
+        return None  # with topk 1 SGLang forces it
     return _plain(flag, value, info)
 
 
@@ -140,12 +124,10 @@ def _algorithm(wanted: str, resolved: str | None) -> _Finding:
     if resolved is None:
         if name in ("NONE", ""):
             return None
-        return True, None, "did not take effect: speculative_algorithm is null, the server does not speculate"
-    if resolved.upper() == name:
+        return None, "did not take effect: speculative_algorithm is null, the server does not speculate"
+    if resolved.upper() == name or resolved.upper() in ALGORITHM_ALIASES.get(name, ()):
         return None
-    if resolved.upper() in ALGORITHM_ALIASES.get(name, ()):
-        return False, resolved, f"is an alias, resolved to {resolved}"
-    return True, resolved, f"did not take effect: speculative_algorithm is {resolved}"
+    return resolved, f"did not take effect: speculative_algorithm is {resolved}"
 
 
 def _running_requests(value: FlagValue, info: ServerInfo) -> _Finding:
@@ -155,7 +137,7 @@ def _running_requests(value: FlagValue, info: ServerInfo) -> _Finding:
     wanted = _number(value)
     if wanted is None or not room or room >= wanted:
         return None
-    return True, room, f"did not take effect: memory leaves room for {room} requests at once"
+    return room, f"did not take effect: memory leaves room for {room} requests at once"
 
 
 def _total_tokens(value: FlagValue, info: ServerInfo) -> _Finding:
@@ -163,7 +145,7 @@ def _total_tokens(value: FlagValue, info: ServerInfo) -> _Finding:
     wanted, room = _number(value), min(info.rank_capacities, default=None)
     if wanted is None or room is None or room >= 0.95 * wanted:
         return None
-    return True, room, f"did not take effect: memory leaves room for {room} tokens"
+    return room, f"did not take effect: memory leaves room for {room} tokens"
 
 
 _ROOM: dict[str, Callable[[FlagValue, ServerInfo], _Finding]] = {
