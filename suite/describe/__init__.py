@@ -3,5 +3,3 @@
 from suite.describe.draft import CannotDescribe, Draft
 from suite.describe.source import describe
 from suite.describe.table import table
-
-__all__ = ["CannotDescribe", "Draft", "describe", "table"]

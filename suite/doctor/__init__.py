@@ -8,7 +8,7 @@ from functools import partial
 from suite import config
 from suite.doctor.arms import arms
 from suite.doctor.fitness import fit
-from suite.doctor.line import Line, Status
+from suite.doctor.line import Line
 from suite.doctor.machine import gpus, processor
 from suite.doctor.rehearsed import elsewhere
 from suite.doctor.software import checkpoint, port, proxies, server, sglang
@@ -17,8 +17,6 @@ from suite.hosts import HostError, open_host
 from suite.servers.errors import ServerError
 from suite.servers.runtimes import Runtime, runtime_of
 from suite.sglang.errors import ProbeError
-
-__all__ = ["Line", "Status", "examine"]
 
 Look = Callable[[Runtime], Iterator[Line]]
 _LOOKS: dict[str, Look] = {

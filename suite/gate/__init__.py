@@ -9,7 +9,6 @@ from suite.gate.errors import (
     GateError,
     IdentityMismatch,
     MissingFile,
-    StoredFileError,
     WriteFailed,
 )
 from suite.gate.judge import judge
@@ -27,59 +26,11 @@ from suite.gate.records import (
     OutcomeWord,
     Plan,
     Reference,
-    Scalar,
     Series,
     Session,
     Tail,
 )
-from suite.gate.rules import DEFAULT_RULES, MetricRule, Rules
+from suite.gate.rules import Rules
 from suite.gate.runs import load_run, load_verdicts, save_run
 from suite.gate.speedup import speedup
-from suite.gate.verdicts import Cause, Estimate, Judgement, Verdict, Word
-
-__all__ = [
-    "DEFAULT_RULES",
-    "Answers",
-    "Asked",
-    "BadMeasurement",
-    "Baseline",
-    "BaselineSession",
-    "BaselineStore",
-    "Cause",
-    "Claim",
-    "CorruptFile",
-    "Counts",
-    "Estimate",
-    "Event",
-    "Facts",
-    "ForeignFile",
-    "Found",
-    "FutureVersion",
-    "GateError",
-    "IdentityMismatch",
-    "Invalid",
-    "Judgement",
-    "Key",
-    "Launch",
-    "MetricRule",
-    "MissingFile",
-    "Outcome",
-    "OutcomeWord",
-    "Plan",
-    "Recorded",
-    "Reference",
-    "Rules",
-    "Scalar",
-    "Series",
-    "Session",
-    "StoredFileError",
-    "Tail",
-    "Verdict",
-    "Word",
-    "WriteFailed",
-    "judge",
-    "load_run",
-    "load_verdicts",
-    "save_run",
-    "speedup",
-]
+from suite.gate.verdicts import Estimate, Judgement, Verdict, Word

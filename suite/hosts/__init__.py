@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite import config
-from suite.hosts.base import Completed, Host, Running
+from suite.hosts.base import Host, Running
 from suite.hosts.errors import (
     ChangedHostKey,
     CommandFailed,
@@ -17,24 +17,6 @@ from suite.hosts.errors import (
 )
 from suite.hosts.local import LocalHost
 from suite.hosts.ssh import SSHHost
-
-__all__ = [
-    "ChangedHostKey",
-    "CommandFailed",
-    "CommandTimeout",
-    "Completed",
-    "ConnectionLost",
-    "Host",
-    "HostError",
-    "HostUnreachable",
-    "LocalHost",
-    "LoginRefused",
-    "NoSuchFile",
-    "Running",
-    "SSHHost",
-    "UnknownHostKey",
-    "open_host",
-]
 
 
 def open_host(host: config.HostTable) -> Host:

@@ -17,29 +17,3 @@ from suite.load.records import (
 )
 from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop, Schedule
 from suite.load.workloads import Prompt, Workload
-
-__all__ = [
-    "ClientHealth",
-    "ClientLimits",
-    "ClosedLoop",
-    "Endpoint",
-    "Fault",
-    "FaultKind",
-    "LoadError",
-    "LoadShape",
-    "OpenLoop",
-    "Progress",
-    "Prompt",
-    "RequestRecord",
-    "Round",
-    "Sampling",
-    "Schedule",
-    "SpecDetails",
-    "Timeline",
-    "WarmUp",
-    "Workload",
-    "cache",
-    "contexts",
-    "play",
-    "workloads",
-]

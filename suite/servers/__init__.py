@@ -14,7 +14,6 @@ from suite.servers.errors import (
     ChildDied,
     DraftWeightsMissing,
     DriverError,
-    Evidence,
     ExitedEarly,
     IncompatibleFlags,
     KernelFault,
@@ -31,45 +30,12 @@ from suite.servers.errors import (
     SupervisorFailed,
     SupervisorLost,
     UnitUnusable,
-    WeightsMissing,
 )
 from suite.servers.launcher import Launcher
 from suite.servers.phases import PHASES
 from suite.servers.runtimes import DockerWay, ProcessWay, SystemdWay, Way
-from suite.servers.server import Ended, Server
+from suite.servers.server import Server
 from suite.servers.supervisor_client import Tell, end_all_at_once
-
-__all__ = [
-    "ArgumentsDropped",
-    "AttachLauncher",
-    "CannotStart",
-    "ChildDied",
-    "DraftWeightsMissing",
-    "DriverError",
-    "Ended",
-    "Evidence",
-    "ExitedEarly",
-    "IncompatibleFlags",
-    "KernelFault",
-    "KilledByKernel",
-    "LaunchFailed",
-    "Launcher",
-    "Locked",
-    "NotReadyInTime",
-    "NotSGLang",
-    "NotThisArm",
-    "OutOfMemory",
-    "PortTaken",
-    "Server",
-    "ServerDied",
-    "ServerError",
-    "SupervisorFailed",
-    "SupervisorLost",
-    "UnitUnusable",
-    "WeightsMissing",
-    "end_all_at_once",
-    "launcher_for",
-]
 
 
 def launcher_for(

@@ -1,18 +1,5 @@
 """The owner's own traffic: conversations or a trace, replayed at its pace or scaled, and the rate that keeps stated limits."""
 
-from suite.traffic.formats import FORMATS, Trace, TraceRequest, read
+from suite.traffic.formats import FORMATS, Trace, read
 from suite.traffic.limits import Limits, PaceResult, highest, kept_share
 from suite.traffic.replay import Replay, workload_of
-
-__all__ = [
-    "FORMATS",
-    "Limits",
-    "PaceResult",
-    "Replay",
-    "Trace",
-    "TraceRequest",
-    "highest",
-    "kept_share",
-    "read",
-    "workload_of",
-]

@@ -1,5 +1,3 @@
 """Result files that people already have, read as a run of this suite: one file per launch, one entry per round."""
 
-from suite.gate.imports.reading import FORMATS, Imported, read_results
-
-__all__ = ["FORMATS", "Imported", "read_results"]
+from suite.gate.imports.reading import FORMATS, read_results

@@ -11,8 +11,6 @@ from suite.report.pictures.samples import samples
 from suite.report.pictures.style import MISSING, Picture, can_draw
 from suite.report.told import ToldRun
 
-__all__ = ["MISSING", "Picture", "can_draw", "of_run", "of_series"]
-
 
 def of_run(run: ToldRun) -> list[Picture]:
     """What there is to see of the run as a whole, the forest plot first.

@@ -7,14 +7,3 @@ from suite.servers.runtimes.docker import DockerWay
 from suite.servers.runtimes.process import ProcessWay
 from suite.servers.runtimes.runtime import Runtime, runtime_of
 from suite.servers.runtimes.systemd import SystemdWay
-
-__all__ = [
-    "DockerWay",
-    "LaunchPlan",
-    "LaunchRequest",
-    "ProcessWay",
-    "Runtime",
-    "SystemdWay",
-    "Way",
-    "runtime_of",
-]
