@@ -13,7 +13,6 @@ import yaml
 from suite.describe.container import of_run
 from suite.describe.draft import CannotDescribe, Draft
 from suite.hosts import Host
-from suite.servers.unit_file import environment_file
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?:(:?[-?+])([^}]*))?\}|(\w+))")
 
@@ -82,11 +81,6 @@ def _services(text: str, source: str) -> tuple[dict[str, dict[str, Any]], dict[s
         raise CannotDescribe(f"{source} has no services")
     volumes = data.get("volumes") if "services" in data else None
     return tables, volumes if isinstance(volumes, dict) else {}
-
-
-def environment_of(text: str) -> dict[str, str]:
-    """The variables of an ``.env`` file."""
-    return environment_file(text)
 
 
 class _Service:

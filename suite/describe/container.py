@@ -17,42 +17,12 @@ _SWITCHES = frozenset(
     | {"--disable-content-trust", "--replace", "--rmi", "--no-hosts", "--env-host", "--http-proxy"}
 )
 """Options of ``docker run`` and ``podman run`` that take no value."""
-_OURS = frozenset(
-    {
-        "-d",
-        "--detach",
-        "--rm",
-        "-i",
-        "--interactive",
-        "-t",
-        "--tty",
-        "--init",
-        "--name",
-        "--restart",
-        "--sig-proxy",
-    }
-    | {
-        "-P",
-        "--publish-all",
-        "-q",
-        "--quiet",
-        "--cidfile",
-        "--detach-keys",
-        "--replace",
-        "--rmi",
-        "-l",
-        "--label",
-    }
-    | {
-        "--label-file",
-        "--log-driver",
-        "--log-opt",
-        "--no-healthcheck",
-        "--stop-signal",
-        "--stop-timeout",
-        "--ipc",
-    }
-)
+_OURS = frozenset({
+    "-d", "--detach", "--rm", "-i", "--interactive", "-t", "--tty", "--init", "--name", "--restart",
+    "--sig-proxy", "-P", "--publish-all", "-q", "--quiet", "--cidfile", "--detach-keys", "--replace",
+    "--rmi", "-l", "--label", "--label-file", "--log-driver", "--log-opt", "--no-healthcheck",
+    "--stop-signal", "--stop-timeout", "--ipc",
+})  # fmt: skip
 """Options that the suite decides itself: how a container is named, watched and ended."""
 _DEFAULT = ["python3", "-m", "sglang.launch_server"]
 

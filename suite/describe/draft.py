@@ -147,6 +147,15 @@ def gpus_of(flags: Mapping[str, FlagValue], env: Mapping[str, str]) -> int:
     return min(used, len(seen)) if seen else used
 
 
+def gpus_of_running(resolved: Mapping[str, Any]) -> int:
+    """The same of a server's settings in force."""
+    sizes = {
+        name: resolved.get(name.replace("-", "_"), 1) for name in ("tp-size", "pp-size", "dp-size", "device")
+    }
+    attention = {"enable-dp-attention": True} if resolved.get("enable_dp_attention") is True else {}
+    return gpus_of({**sizes, **attention}, {})
+
+
 def _whole(value: FlagValue | None) -> int:
     text = str(value) if value is not None else "1"
     return int(text) if text.isdecimal() and 0 < int(text) < 1000 else 1

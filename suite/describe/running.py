@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from urllib.parse import urlsplit
 
 from suite.describe import container, process, unit
-from suite.describe.draft import CannotDescribe, Draft, gpus_of
+from suite.describe.draft import CannotDescribe, Draft, gpus_of_running
 from suite.hosts import Host
 from suite.probes import at_hand, installation
 from suite.redact import MASK, Secret
 from suite.sglang import server
 from suite.sglang.command import NotUnderstood
 from suite.sglang.errors import ProbeError
-from suite.sglang.flags import Flags, parse_argv
+from suite.sglang.flags import Flags, flags_within
 from suite.sglang.server import identify
 
 _CONTAINER_ID = re.compile(
@@ -49,11 +48,7 @@ def _asked(url: str, host: Host, api_key_env: str | None) -> server.ServerInfo:
     if api_key_env and not key:
         raise CannotDescribe(f"--api-key-env {api_key_env}: that variable is not set here")
     secret = Secret(key) if key else None
-    parts = urlsplit(url)
-    near = url
-    if not host.is_local:
-        port = host.forward(parts.port or 80, parts.hostname or "127.0.0.1")
-        near = f"{parts.scheme}://127.0.0.1:{port}{parts.path}"
+    near = host.near(url)
     try:
         info = server.read(near, secret)
         if (gateway := identify.gateway_at(server.root(near), secret)) is not None:
@@ -91,12 +86,7 @@ def _attached(url: str, info: server.ServerInfo, source: str, api_key_env: str |
     """The target that measures it as it is."""
     launch = {"kind": "attach", "url": url, **({"api_key_env": api_key_env} if api_key_env else {})}
     draft = Draft(source, launch, Flags({"model-path": str(info.resolved.get("model_path", "-"))}))
-    given = info.resolved
-    sizes = {
-        name: given.get(name.replace("-", "_"), 1) for name in ("tp-size", "pp-size", "dp-size", "device")
-    }
-    attention = {"enable-dp-attention": True} if given.get("enable_dp_attention") is True else {}
-    draft.gpus = gpus_of({**sizes, **attention}, {})
+    draft.gpus = gpus_of_running(info.resolved)
     draft.notes.append(
         f"SGLang {info.version}, {info.speculation}: how it was started is not to be seen from here, so it is "
         "measured as it is and never launched"
@@ -108,8 +98,6 @@ def _attached(url: str, info: server.ServerInfo, source: str, api_key_env: str |
 
 def _without_secrets(command: str) -> str:
     try:
-        words = shlex.split(command)
-        first = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
-        return shlex.join(parse_argv(words[first:]).shown())
+        return shlex.join(flags_within(command).shown())
     except ValueError:
         return "words that are not a command line"

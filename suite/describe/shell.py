@@ -22,24 +22,10 @@ _WHOLE_ARRAY = re.compile(rf'"\$\{{({_NAME})\[[@*]\]\}}"')
 _CONTROL = frozenset(
     {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "function"}
 )
-_NOTHING = frozenset(
-    {
-        "set",
-        "echo",
-        "printf",
-        "mkdir",
-        "sleep",
-        "true",
-        ":",
-        "date",
-        "umask",
-        "trap",
-        "shopt",
-        "ulimit",
-        "touch",
-    }
-    | {"nvidia-smi", "which", "clear", "wait", "unset", "hostname", "pwd", "ls", "rm", "pip"}
-)
+_NOTHING = frozenset({
+    "set", "echo", "printf", "mkdir", "sleep", "true", ":", "date", "umask", "trap", "shopt", "ulimit",
+    "touch", "nvidia-smi", "which", "clear", "wait", "unset", "hostname", "pwd", "ls", "rm", "pip",
+})  # fmt: skip
 """Commands that change nothing of the one that serves."""
 
 

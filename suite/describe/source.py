@@ -17,6 +17,7 @@ from suite.foreign import MIB, one_line, read_file
 from suite.hosts import Host, HostError
 from suite.probes import gpus
 from suite.redact import is_secret
+from suite.servers.unit_file import environment_file
 from suite.sglang.flags import Flags
 
 SIMULATOR = "simulator"
@@ -156,7 +157,7 @@ def _known(host: Host, cwd: str | None) -> Mapping[str, str]:
 def _dot_env(directory: str | None) -> dict[str, str]:
     path = Path(directory or ".") / ".env"
     try:
-        return compose.environment_of(read_file(path, MIB).decode("utf-8", "replace"))
+        return environment_file(read_file(path, MIB).decode("utf-8", "replace"))
     except OSError:
         return {}
 

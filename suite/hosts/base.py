@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from urllib.parse import urlsplit
 
 from suite.hosts.errors import CommandFailed
 
@@ -152,6 +153,16 @@ class Host(ABC):
     @abstractmethod
     def forward(self, port: int, address: str = "127.0.0.1") -> int:
         """A port on this machine that leads to ``port`` on the host's ``address``."""
+
+    def near(self, url: str) -> str:
+        """``url`` as this host sees it, to be asked from this machine: through a tunnel where that is another."""
+        if self.is_local:
+            return url
+        parts = urlsplit(url)
+        port = self.forward(
+            parts.port or (443 if parts.scheme == "https" else 80), parts.hostname or "127.0.0.1"
+        )
+        return f"{parts.scheme}://127.0.0.1:{port}{parts.path}"
 
     @abstractmethod
     def close(self) -> None:

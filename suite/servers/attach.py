@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +19,7 @@ from suite.servers.server import Server
 from suite.servers.supervisor_client import SupervisorClient, Tell, host_python
 from suite.sglang import errors as wire
 from suite.sglang import http, server
-from suite.sglang.flags import Flags, FlagValue, parse_argv
+from suite.sglang.flags import Flags, FlagValue, flags_within
 from suite.sglang.server import identify
 
 MTP_NAMES = frozenset({"NEXTN", "EAGLE", "FROZEN_KV_MTP"})
@@ -132,11 +131,7 @@ class AttachLauncher:
         return Secret(key)
 
     def _reached(self) -> str:
-        if self._host.is_local:
-            return server.root(self._url.geturl())
-        default = 443 if self._url.scheme == "https" else 80
-        near = self._host.forward(self._url.port or default, self._url.hostname or "127.0.0.1")
-        return f"{self._url.scheme}://127.0.0.1:{near}{server.root(self._url.path)}"
+        return server.root(self._host.near(self._url.geturl()))
 
     def _info(self) -> server.ServerInfo:
         try:
@@ -201,9 +196,7 @@ def _launch_flags(info: Mapping[str, Any]) -> Flags:
     if not isinstance(command, str):
         return Flags()
     try:
-        words = shlex.split(command)
-        first = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
-        return parse_argv(words[first:])
+        return flags_within(command)
     except ValueError:
         return Flags()
 

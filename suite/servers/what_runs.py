@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from suite.config import Arm, Target
 from suite.redact import is_secret
-from suite.sglang.flags import Flags, FlagValue, parse_argv
+from suite.sglang.flags import Flags, FlagValue, flags_within
 from suite.sglang.server import ServerInfo, took_effect
 from suite.sglang.speculation_sources import SWITCH, asked_by
 
@@ -76,9 +75,7 @@ def given_flags(info: ServerInfo) -> Flags | None:
     if info.launch_command is None:
         return None
     try:
-        words = shlex.split(info.launch_command)
-        first = next((index for index, word in enumerate(words) if word.startswith("--")), len(words))
-        given = parse_argv(words[first:])
+        given = flags_within(info.launch_command)
     except ValueError:
         return None
     return None if "config" in given else given

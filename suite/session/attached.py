@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from urllib.parse import urlsplit
 
 import pytest
 from _pytest.compat import NOTSET
 
 from suite.config import Arm, AttachLaunch, Suite, Target
-from suite.describe.draft import gpus_of
+from suite.describe.draft import gpus_of_running
 from suite.describe.table import slug
 from suite.foreign import one_line
 from suite.hosts import HostError, open_host
@@ -107,17 +106,12 @@ def look(suite: Suite, target: Target, own: bool) -> Attached | None:
 
 
 def _of_its_own(suite: Suite, launch: AttachLaunch, model: str, info: server.ServerInfo) -> Target:
-    sizes = {
-        name: info.resolved.get(name.replace("-", "_"), 1)
-        for name in ("tp-size", "pp-size", "dp-size", "device")
-    }
-    attention = {"enable-dp-attention": True} if info.resolved.get("enable_dp_attention") is True else {}
     return Target(
         name=slug(model),
         description=f"found at {launch.url}",
         model=model,
         launch=launch,
-        gpus=gpus_of({**sizes, **attention}, {}),
+        gpus=gpus_of_running(info.resolved),
         arms=suite.arms,
         budgets=suite.budgets,
         gate=suite.gate,
@@ -127,15 +121,8 @@ def _of_its_own(suite: Suite, launch: AttachLaunch, model: str, info: server.Ser
 
 def _info(suite: Suite, target: Target, launch: AttachLaunch) -> server.ServerInfo | None:
     key = os.environ.get(launch.api_key_env or "")
-    parts = urlsplit(launch.url)
     try:
         with open_host(suite.host(target.host)) as host:
-            near = launch.url
-            if not host.is_local:
-                port = host.forward(
-                    parts.port or (443 if parts.scheme == "https" else 80), parts.hostname or "127.0.0.1"
-                )
-                near = f"{parts.scheme}://127.0.0.1:{port}{parts.path}"
-            return server.read(near, Secret(key) if key else None)
+            return server.read(host.near(launch.url), Secret(key) if key else None)
     except (ProbeError, HostError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -230,6 +231,18 @@ def parse_argv(words: Iterable[str]) -> Flags:
             collected.append(word)
     close()
     return Flags(values)
+
+
+def flags_within(line: str) -> Flags:
+    """The flags of a whole command line, as a shell splits it: whatever stands before the first is its program.
+
+    Raises:
+        ValueError: a quote is not closed.
+    """
+    words = shlex.split(line)
+    return parse_argv(
+        words[next((at for at, word in enumerate(words) if word.startswith("--")), len(words)) :]
+    )
 
 
 def _is_flag(word: str) -> bool:
