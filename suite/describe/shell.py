@@ -161,10 +161,11 @@ class _Reader:
         raw = _WHOLE_ARRAY.sub(lambda m: " ".join(map(shlex.quote, self._arrays.get(m[1], []))), raw)
         if "$(" in _outside_single(raw) or "<<" in raw:
             raise NotPlain(raw[:80])
+        quotes = {at: quote for at, _, quote in _characters(raw)}
         pieces, place = [], 0
         for match in _EXPANSION.finditer(raw):
-            quoting = _quoting(raw, match.start())
-            if quoting == "'" or _escaped(raw, match.start()):
+            quoting = quotes.get(match.start(), "'")
+            if quoting == "'":  # or escaped
                 continue
             pieces += [raw[place : match.start()], self._value(match, quoting)]
             place = match.end()
@@ -245,36 +246,44 @@ def _without_redirections(words: list[str]) -> list[str]:
 def _statements(text: str) -> Iterator[tuple[str, str]]:
     """Each statement with what ends it: a line, ``;``, ``&&``, ``|``, ``&``; quotes and parentheses are looked into by nobody."""
     text = re.sub(r"\\\r?\n", " ", text).replace("\r", "")
-    current, quote, depth, at = "", "", 0, 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\" and quote != "'":
-            current += text[at : at + 2]
-            at += 2
+    current, depth, ended = "", 0, 0
+    for at, piece, quote in _characters(text):
+        if at < ended:
             continue
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == "#" and (not current or current[-1].isspace()):
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-            continue
-        elif char in "({":
-            depth += char == "(" or current.endswith("$")
-        elif char in ")}":
+        if quote or len(piece) != 1:
+            pass
+        elif piece in "({":
+            depth += piece == "(" or current.endswith("$")
+        elif piece in ")}":
             depth = max(0, depth - 1)
         elif not depth and (end_mark := _ends(text, at, current)):
             yield current.strip(), end_mark.strip() or ";"
-            current = ""
-            at += len(end_mark)
+            current, ended = "", at + len(end_mark)
             continue
-        current += char
-        at += 1
+        current += piece
     if quote:
         raise NotPlain("a quote that is not closed")
     if current.strip():
         yield current.strip(), ""
+
+
+def _characters(text: str) -> Iterator[tuple[int, str, str]]:
+    """Each character with its place and the quote it stands in; an escaped one with its backslash; no comments.
+
+    At last nothing, with the quote that is still open.
+    """
+    quote, at = "", 0
+    while at < len(text):
+        piece = text[at : at + 2] if text[at] == "\\" and quote != "'" else text[at]
+        if piece == "#" and not quote and (at == 0 or text[at - 1].isspace() or text[at - 1] in ";|&"):
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+            continue
+        yield at, piece, quote
+        if piece in ("'", '"') and quote in ("", piece):
+            quote = "" if quote else piece
+        at += len(piece)
+    yield at, "", quote
 
 
 def _ends(text: str, at: int, current: str) -> str:
@@ -289,28 +298,8 @@ def _ends(text: str, at: int, current: str) -> str:
     return text[at] if text[at] in ";|&\n" else ""
 
 
-def _quoting(raw: str, place: int) -> str:
-    """The quote within which a place stands, or nothing."""
-    quote, at = "", 0
-    while at < place:
-        char = raw[at]
-        if char == "\\" and quote != "'":
-            at += 2
-            continue
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        at += 1
-    return quote
-
-
-def _escaped(raw: str, place: int) -> bool:
-    return len(raw[:place]) - len(raw[:place].rstrip("\\")) & 1 == 1
-
-
 def _outside_single(raw: str) -> str:
-    return re.sub(r"'[^']*'", "", raw)
+    return "".join(piece for _, piece, quote in _characters(raw) if quote != "'")
 
 
 def of_shell(words: list[str]) -> str | None:
