@@ -227,14 +227,15 @@ def scan(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     timeout_s: float = 300.0,
+    installed: Installation | None = None,
 ) -> Scanned:
-    """Read the whole source of the SGLang at hand, and of the plugins it would load.
+    """Read the whole source of the SGLang at hand, and of the plugins it would load; ``installed``: what :func:`look` saw.
 
     Raises:
         InstallationError: there is none.
         ProbeHostError: the interpreter could not be run, or not in time.
     """
-    installation = look(host, python, path, env, cwd)
+    installation = installed or look(host, python, path, env, cwd)
     roots = [installation.root, *(plugin.root for plugin in installation.plugins if plugin.root)]
     roots += list(installation.customized)
     modules = ["algorithm", "activation", "scan_source"]

@@ -78,11 +78,22 @@ class BuildUnderTest:
         launch = runtime.target.launch
         if isinstance(launch, AttachLaunch):
             return self._attached(runtime, launch)
+        if self.installed is not None:
+            self.place["python"] = runtime.interpreter or "python3"
+        return self.installed
+
+    @cached_property
+    def installed(self) -> installation.Installation | None:
+        """The SGLang that launches run; ``None`` where no interpreter leads to it, or to something else.
+
+        Raises:
+            ProbeError, HostError, ServerError: it cannot be seen.
+        """
+        runtime = self._open()
         env = runtime.env()
         python = runtime.python(env)
         if python is None or runtime.module != SGLANG:
             return None
-        self.place["python"] = runtime.interpreter or "python3"
         return installation.look(runtime.host, python, env=env, cwd=runtime.cwd)
 
     def _attached(self, runtime: Runtime, launch: AttachLaunch) -> installation.Installation | None:

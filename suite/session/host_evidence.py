@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from suite.hosts import Host, HostError
+from suite.hosts import HostError
 from suite.probes import checkpoint, installation
-from suite.probes.installation import Installation, Scanned
+from suite.probes.installation import Scanned
 from suite.servers.errors import ServerError
 from suite.servers.runtimes import Runtime
+from suite.session.build import BuildUnderTest
 from suite.session.witnesses import OnDisk
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import Flags
-
-SGLANG = "sglang.launch_server"
 
 
 class HostEvidence:
@@ -22,37 +21,27 @@ class HostEvidence:
 
     Args:
         runtime: gives the way to the target's SGLang, asked when first needed; it may raise HostError or ServerError.
+        build: has looked at what is installed.
     """
 
-    def __init__(self, runtime: Callable[[], Runtime]) -> None:
+    def __init__(self, runtime: Callable[[], Runtime], build: BuildUnderTest) -> None:
         self._open = runtime
+        self._build = build
         self._checkpoints: dict[tuple[str, str], tuple[bool | None, str]] = {}
-
-    @property
-    def _runtime(self) -> Runtime:
-        return self._open()
-
-    @property
-    def _host(self) -> Host:
-        return self._runtime.host
 
     @cached_property
     def _scanned(self) -> Scanned | str:
         """The installed source, or why it could not be read."""
         try:
-            runtime = self._runtime
+            runtime = self._open()
             env = runtime.env()
             python = runtime.python(env)
-            if runtime.module != SGLANG or python is None:
+            installed = self._build.installed
+            if installed is None or python is None:
                 return "the installed source cannot be read from here"
-            return installation.scan(runtime.host, python, env=env, cwd=runtime.cwd)
+            return installation.scan(runtime.host, python, env=env, cwd=runtime.cwd, installed=installed)
         except (ProbeError, HostError, ServerError) as error:
             return str(error).splitlines()[0]
-
-    @cached_property
-    def installed(self) -> Installation | None:
-        """What is installed beside the server; ``None`` if that cannot be told."""
-        return None if isinstance(self._scanned, str) else self._scanned.installation
 
     def on_disk(self, model: str, revision: str = "") -> OnDisk:
         """What the checkpoint ``model`` (of a ``revision`` in a cache) and the installed source say."""
@@ -81,7 +70,7 @@ class HostEvidence:
 
     def plugins(self) -> tuple[str, ...]:
         """Entry points by which other packages get into the server."""
-        found = self.installed.plugins if self.installed else ()
+        found = () if isinstance(self._scanned, str) else self._scanned.installation.plugins
         return tuple(f"{plugin.group}: {plugin.name} of {plugin.distribution}" for plugin in found)
 
     def _heads(self, model: str, revision: str) -> tuple[bool | None, str]:
@@ -92,7 +81,7 @@ class HostEvidence:
 
     def _look_at(self, model: str, revision: str) -> tuple[bool | None, str]:
         try:
-            runtime = self._runtime
+            runtime = self._open()
             env = runtime.env()
             python = runtime.python(env) or "python3"
             found = checkpoint.read(runtime.host, model, python, env, runtime.cwd, revision)
@@ -105,6 +94,6 @@ class HostEvidence:
         if "config" not in flags:
             return None
         try:
-            return self._host.read_text(self._runtime.path(str(flags["config"])))
+            return self._open().host.read_text(self._open().path(str(flags["config"])))
         except (HostError, ServerError):
             return None

@@ -33,7 +33,7 @@ class BuildSide:
         self._suite = suite
         self._host = host
         self.build = BuildUnderTest(lambda: self.runtime, directory)
-        self.files = HostEvidence(lambda: self.runtime)
+        self.files = HostEvidence(lambda: self.runtime, self.build)
 
     @cached_property
     def runtime(self) -> Runtime:
