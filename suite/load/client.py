@@ -12,8 +12,8 @@ import httpx2
 import openai
 
 from suite.foreign import ERROR_BYTES, ERROR_S, one_line
-from suite.load.arrivals import TICKET, Arrivals, Ticket, clock
 from suite.load.endpoint import Endpoint, Sampling
+from suite.load.raw_stream import START_GATE, RawStream, StartGate, clock
 from suite.load.records import Fault, FaultKind, LoadError
 from suite.load.transport import StampingTransport, TooLarge
 from suite.load.workloads import Prompt
@@ -86,17 +86,17 @@ class Client:
         return str(first["id"])
 
     async def ask(
-        self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int, ticket: Ticket
+        self, prompt: Prompt, sampling: Sampling, max_tokens: int, index: int, start_gate: StartGate
     ) -> Fault | None:
-        """Play one request to its end. Its bytes and stamps are in `ticket.arrivals`; a fault comes back as a value.
+        """Play one request to its end. Its bytes and stamps are in `start_gate.arrivals`; a fault comes back as a value.
 
         Cancellation goes through to the caller and closes the connection.
         """
-        token = TICKET.set(ticket)
+        token = START_GATE.set(start_gate)
         try:
             response = await self._send(prompt, sampling, max_tokens, index)
             try:
-                return await _receive(response, ticket)
+                return await _receive(response, start_gate)
             finally:
                 await response.aclose()
         except openai.APIStatusError as error:
@@ -107,7 +107,7 @@ class Client:
             _let_go_of_frames(error)
             return fault
         finally:
-            TICKET.reset(token)
+            START_GATE.reset(token)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -142,15 +142,15 @@ def _direct(url: str) -> dict[str, None]:
 
 
 class _StartLine(httpx2.AsyncBaseTransport):
-    """Holds a request at its ticket's gate, then hands it to the transport inside."""
+    """Holds a request at its start gate, then hands it to the transport inside."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        ticket = TICKET.get()
-        if ticket is not None:
-            await ticket.start()
+        start_gate = START_GATE.get()
+        if start_gate is not None:
+            await start_gate.start()
         response = await self._inner.handle_async_request(request)
         if not _is_events(response):
             response.stream = _Beginning(response.stream)
@@ -216,12 +216,12 @@ def request_body(sampling: Sampling, index: int) -> dict[str, Any]:
     return body
 
 
-async def _receive(response: httpx2.Response, ticket: Ticket) -> Fault | None:
+async def _receive(response: httpx2.Response, start_gate: StartGate) -> Fault | None:
     if not _is_events(response):
         kind = one_line(response.headers.get("content-type", ""), 80) or "no type"
         body = one_line(await response.aread())
         return Fault(FaultKind.malformed, f"expected an event stream, got {kind}: {body}", 200, clock())
-    arrivals = ticket.arrivals
+    arrivals = start_gate.arrivals
     if arrivals.complete is not None:  # the stamping transport writes the reads; be woken once, at the end
         await asyncio.shield(arrivals.complete)
         return None
@@ -239,7 +239,7 @@ def _is_events(response: httpx2.Response) -> bool:
     return response.status_code == 200 and kind.startswith("text/event-stream")
 
 
-def oversized(arrivals: Arrivals) -> Fault:
+def oversized(arrivals: RawStream) -> Fault:
     """The fault of an answer that is larger than any answer to what was asked."""
     return Fault(FaultKind.oversized, f"more than {arrivals.most_bytes >> 20} MiB came", at_s=clock())
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from suite.load.arrivals import Arrivals, Ticket, clock
 from suite.load.bounds import Bounds
 from suite.load.client import Client, oversized
 from suite.load.endpoint import Endpoint, Sampling
 from suite.load.health import ClientLimits, LagMeter
+from suite.load.raw_stream import RawStream, StartGate, clock
 from suite.load.records import ClientHealth, Fault, FaultKind, RequestRecord
 from suite.load.shapes import ClosedLoop, LoadShape, OpenLoop, Schedule
 from suite.load.workloads import Workload
@@ -76,12 +76,12 @@ Report = Callable[[Progress], None]
 class _Running:
     """One request in flight."""
 
-    __slots__ = ("arrivals", "fault", "index", "intended", "task", "ticket")
+    __slots__ = ("arrivals", "fault", "index", "intended", "start_gate", "task")
 
-    def __init__(self, index: int, ticket: Ticket) -> None:
+    def __init__(self, index: int, start_gate: StartGate) -> None:
         self.index = index
-        self.ticket = ticket
-        self.arrivals = ticket.arrivals
+        self.start_gate = start_gate
+        self.arrivals = start_gate.arrivals
         self.intended: float | None = None
         self.fault: Fault | None = None
         self.task: asyncio.Task[Fault | None] | None = None
@@ -178,17 +178,17 @@ class Player:
                 await gate
                 await asyncio.sleep(load.ramp_s * number / load.concurrency)
             elif (index := self._take(load)) is not None:
-                ticket = Ticket(self._arrivals(index), gate, parked=lambda: at_line(number))
-                await self._fly(_Running(index, ticket))
+                start_gate = StartGate(self._arrivals(index), gate, parked=lambda: at_line(number))
+                await self._fly(_Running(index, start_gate))
         finally:
             at_line(number)  # also if there was nothing to do, or it failed before it got there
         free_since = 0.0
         while (index := self._take(load)) is not None:
-            running = _Running(index, Ticket(self._arrivals(index)))
+            running = _Running(index, StartGate(self._arrivals(index)))
             running.intended = clock()
             await self._fly(running)
-            if free_since and running.ticket.started is not None:
-                self._idle_s += running.ticket.started - free_since
+            if free_since and running.start_gate.started is not None:
+                self._idle_s += running.start_gate.started - free_since
             free_since = running.arrivals.end_t
             if running.fault is not None:
                 await asyncio.sleep(_AFTER_FAULT_S)
@@ -204,7 +204,7 @@ class Player:
                     continue
                 due = self.zero + offset
                 await asyncio.sleep(max(0.0, due - _BUILD_AHEAD_S - clock()))
-                running = _Running(number, Ticket(self._arrivals(number), _opens_at(due)))
+                running = _Running(number, StartGate(self._arrivals(number), _opens_at(due)))
                 running.intended = due
                 flight = asyncio.create_task(self._fly(running))
                 flights.add(flight)
@@ -235,12 +235,12 @@ class Player:
 
     # one request
 
-    def _arrivals(self, index: int) -> Arrivals:
+    def _arrivals(self, index: int) -> RawStream:
         plan = self._plan
         prompts = plan.workload.prompts
         affixes = (plan.workload.unique_prefix, plan.workload.shared_prefix)
         size = prompts[index % len(prompts)].size_bytes + sum(len(text or "") * 4 for text in affixes)
-        return Arrivals(
+        return RawStream(
             plan.keep_text, Bounds(plan.max_tokens(index) * plan.sampling.n, size, plan.sampling.n)
         )
 
@@ -251,7 +251,7 @@ class Player:
             plan.sampling,
             plan.max_tokens(running.index),
             running.index,
-            running.ticket,
+            running.start_gate,
         )
         running.task = asyncio.create_task(ask)
         self._flying.add(running)
@@ -281,7 +281,7 @@ class Player:
             self._tell("running")
 
     def _check(self, running: _Running, now: float) -> None:
-        started, last_t = running.ticket.started, running.arrivals.end_t
+        started, last_t = running.start_gate.started, running.arrivals.end_t
         if started is None or running.task is None:
             return
         quiet_s = now - max(started, last_t)
@@ -335,7 +335,7 @@ class Player:
         fault = answer.fault or running.fault  # an error event explains the cut that followed it
         if fault is not None and fault.at_s is not None:
             fault = replace(fault, at_s=fault.at_s - zero)
-        started = running.ticket.started
+        started = running.start_gate.started
         intended = running.intended if running.intended is not None else started
         started = started if started is not None else ended
         intended = intended if intended is not None else started
@@ -386,7 +386,7 @@ def _opens_at(due: float) -> asyncio.Future[None]:
     return gate
 
 
-def _tokens_said(arrivals: Arrivals) -> int:
+def _tokens_said(arrivals: RawStream) -> int:
     """What the newest read says of tokens, without decoding it: good enough for a progress line, used for no metric."""
     for piece in reversed(arrivals.pieces[-4:]):
         _, found, tail = piece.rpartition(b'"completion_tokens":')

@@ -16,8 +16,8 @@ import httptools
 import httpx2
 
 from suite.foreign import ERROR_BYTES, ERROR_S, MIB
-from suite.load.arrivals import TICKET, Arrivals
 from suite.load.draining import Stream
+from suite.load.raw_stream import START_GATE, RawStream
 from suite.load.reading import Reader
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class _Connection(Stream):
         """Hand a whole request to the socket."""
         await asyncio.get_running_loop().sock_sendall(self._sock, message)
 
-    def begin(self, arrivals: Arrivals, events: bool) -> None:
+    def begin(self, arrivals: RawStream, events: bool) -> None:
         """Get ready for one response: `head` resolves when its headers are in, `body_done` at its end.
 
         With `events`, the body of a good answer is read for its events, and is in `arrivals` alone.
@@ -197,7 +197,7 @@ class _Connection(Stream):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body as httpx reads it: for errors and short answers. The player waits for `Arrivals.complete` instead.
+    """The body as httpx reads it: for errors and short answers. The player waits for `RawStream.complete` instead.
 
     It is cut at `ERROR_BYTES` and after `ERROR_S` seconds.
     """
@@ -208,7 +208,7 @@ class _Body(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         connection = self._connection
         if connection.events:
-            raise httpx2.StreamError("the body of an event stream is read by its events, from Arrivals")
+            raise httpx2.StreamError("the body of an event stream is read by its events, from RawStream")
         connection.wake = asyncio.Event()
         arrivals, position = connection.arrivals, 0
         until = asyncio.get_running_loop().time() + ERROR_S
@@ -264,16 +264,18 @@ class StampingTransport(httpx2.AsyncBaseTransport):
                 self._keep(opened)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        ticket = TICKET.get()
+        start_gate = START_GATE.get()
         timeouts = request.extensions.get("timeout", {})
         message = _head(request) + await request.aread()
         connection = self._checkout(_origin(request.url))
         try:
-            if ticket is not None:
-                await ticket.start()
+            if start_gate is not None:
+                await start_gate.start()
             if connection is None or connection.closed:
                 connection = await self._connect(_origin(request.url), timeouts.get("connect"))
-            connection.begin(ticket.arrivals if ticket is not None else Arrivals(), events=ticket is not None)
+            connection.begin(
+                start_gate.arrivals if start_gate is not None else RawStream(), events=start_gate is not None
+            )
             await _within(connection.send(message), timeouts.get("write"), httpx2.WriteTimeout)
             await _within(connection.head, timeouts.get("read"), httpx2.ReadTimeout)
         except OSError as error:

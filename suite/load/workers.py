@@ -13,8 +13,8 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from suite.load import health
-from suite.load.arrivals import clock
 from suite.load.player import Player, PlayPlan, Progress, Report
+from suite.load.raw_stream import clock
 from suite.load.records import ClientHealth, LoadError, RequestRecord, Timeline
 from suite.load.shapes import ClosedLoop
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.load.arrivals import Arrivals
 from suite.load.decode import AnswerDecoder
+from suite.load.raw_stream import RawStream
 from suite.load.records import FaultKind, SpecDetails
 from suite.load.sse import EventCutter
 
@@ -315,7 +315,7 @@ def test_decoding_together_is_decoding_one_by_one(
         total += step or 0
         pieces.append(data.draw(st.sampled_from(odd)) if step is None else chunk(total))
     pieces += [FINISH, DONE]
-    arrivals, apart = Arrivals(keep_text=keep_text), decoded(pieces, keep_text=keep_text)
+    arrivals, apart = RawStream(keep_text=keep_text), decoded(pieces, keep_text=keep_text)
     for t, piece in enumerate(pieces):
         arrivals.add(float(t), piece)
     while arrivals.decode(data.draw(st.sampled_from([1, 3, 50, None]))):
@@ -348,7 +348,7 @@ def test_usual_reads_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> No
         feed(answer, t, piece)
 
     monkeypatch.setattr(AnswerDecoder, "feed", noted)
-    arrivals, answer = Arrivals(), AnswerDecoder()
+    arrivals, answer = RawStream(), AnswerDecoder()
     arrivals.answer = answer
     for t, piece in enumerate([chunk(None, ""), *(chunk(n) for n in range(1, 101)), FINISH, DONE]):
         arrivals.add(float(t), piece)

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from suite.load import draining, reading
-from suite.load.arrivals import Arrivals
 from suite.load.decode import AnswerDecoder
 from suite.load.draining import Ended, Stream
+from suite.load.raw_stream import RawStream
 from suite.load.transport import _Connection
 from tests.load.scripted import HEAD, event, token_events
 
@@ -70,11 +70,11 @@ class OneSocket:
         self._theirs.close()
 
 
-def received(drain: Drain, reads: list[bytes], head: bytes = HEAD) -> tuple[_Connection, Arrivals]:
+def received(drain: Drain, reads: list[bytes], head: bytes = HEAD) -> tuple[_Connection, RawStream]:
     """What a connection makes of an answer that comes in these reads."""
 
-    async def connection() -> tuple[_Connection, Arrivals]:
-        source, arrivals = OneSocket(drain), Arrivals(keep_text=True)
+    async def connection() -> tuple[_Connection, RawStream]:
+        source, arrivals = OneSocket(drain), RawStream(keep_text=True)
         made = _Connection(("127.0.0.1", 80), source.ours, source)  # type: ignore[arg-type]
         made.begin(arrivals, events=True)
         for read in [head, *reads]:

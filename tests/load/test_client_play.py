@@ -28,12 +28,12 @@ from suite.load import (
     play,
     workloads,
 )
-from suite.load.arrivals import Arrivals, clock
 from suite.load.decode import AnswerDecoder
 from suite.load.draining import Stream
 from suite.load.endpoint import TransportName
 from suite.load.health import judge
 from suite.load.player import Player, PlayPlan
+from suite.load.raw_stream import RawStream, clock
 from suite.load.records import ClientHealth
 from tests.load.scripted import (
     HEAD,
@@ -294,7 +294,9 @@ def test_nothing_of_a_round_waits_for_the_garbage_collector(
         try:
             play(Endpoint(server.url, "m", transport=transport), WORKLOAD, ClosedLoop(2, 6), sampling=SHORT)
             left = [
-                type(each) for each in gc.get_objects() if isinstance(each, Arrivals | AnswerDecoder | Stream)
+                type(each)
+                for each in gc.get_objects()
+                if isinstance(each, RawStream | AnswerDecoder | Stream)
             ]
         finally:
             gc.enable()

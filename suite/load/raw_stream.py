@@ -18,7 +18,7 @@ clock: Callable[[], float] = perf_counter
 """The one clock of all stamps. On Linux it is CLOCK_MONOTONIC, so it is shared by all processes of a machine."""
 
 
-class Arrivals:
+class RawStream:
     """Reads and their stamps, not yet decoded, and the `AnswerDecoder` that they are decoded into.
 
     `pieces[i]` arrived at `stamps[i]`. A read that was one server-sent event and nothing else, as nearly all are, is kept
@@ -104,7 +104,7 @@ class Arrivals:
         return count
 
 
-class Ticket:
+class StartGate:
     """One request's place on the starting line.
 
     The openai package needs some 0.4 ms to build a request. It does so ahead of time; the transport then waits
@@ -115,7 +115,7 @@ class Ticket:
 
     def __init__(
         self,
-        arrivals: Arrivals,
+        arrivals: RawStream,
         gate: asyncio.Future[None] | None = None,
         parked: Callable[[], None] | None = None,
     ) -> None:
@@ -133,5 +133,5 @@ class Ticket:
         self.started = clock()
 
 
-TICKET: ContextVar[Ticket | None] = ContextVar("suite_load_ticket", default=None)
-"""The ticket of the request that the current task sends: how it reaches the transport through the openai package."""
+START_GATE: ContextVar[StartGate | None] = ContextVar("suite_load_start_gate", default=None)
+"""The gate of the request that the current task sends: how it reaches the transport through the openai package."""
