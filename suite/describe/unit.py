@@ -11,8 +11,9 @@ from suite.describe.draft import CannotDescribe, Draft
 from suite.hosts import Host, HostError
 from suite.servers import unit_file
 from suite.servers.errors import UnitUnusable
-from suite.servers.runtimes.systemd import SystemdWay
+from suite.servers.runtimes.systemd import Unit
 from suite.sglang.command import NotUnderstood, find
+from suite.sglang.flags import Flags
 
 Scope = Literal["system", "user"]
 
@@ -49,7 +50,7 @@ def _of_installed(host: Host, unit: str, scope: Scope, text: str) -> Draft:
     }
     source = f"the unit {unit}"
     try:
-        way = SystemdWay(
+        found = Unit(
             config.SystemdLaunch(kind="systemd", unit=unit, scope=scope), config.Target(model="-"), host
         )
     except UnitUnusable as error:
@@ -59,14 +60,13 @@ def _of_installed(host: Host, unit: str, scope: Scope, text: str) -> Draft:
             raise CannotDescribe(f"{error.summary}. {error.advice}") from None
         draft.notes.append(f"the unit {unit} cannot be copied: stop it before anything is measured")
         return draft
-    draft = Draft(source, launch, way.base)
-    variables = way.variables
+    draft = Draft(source, launch, found.command.flags)
     draft.settle()
     draft.off = tuple(draft.on)
     own = draft.gpus if draft.gpus is not None else 0
-    visible = [part for part in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    visible = [part for part in found.variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
     draft.gpus = min(own, len(visible)) if visible else own
-    draft.flags = type(way.base)()  # the copy brings them along
+    draft.flags = Flags()  # the copy brings them along
     draft.env = {}
     draft.unsure = {}
     return draft

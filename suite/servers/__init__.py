@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from suite import config
-from suite.hosts import Host
 from suite.servers.attach import AttachLauncher
 from suite.servers.errors import (
     ArgumentsDropped,
@@ -33,7 +32,6 @@ from suite.servers.errors import (
 )
 from suite.servers.launcher import Launcher
 from suite.servers.phases import PHASES
-from suite.servers.runtimes import DockerWay, ProcessWay, SystemdWay, Way
 from suite.servers.server import Server
 from suite.servers.supervisor_client import Tell, end_all_at_once
 
@@ -68,14 +66,4 @@ def launcher_for(
     told = tell or (lambda kind, text: say(text))
     if isinstance(target.launch, config.AttachLaunch):
         return AttachLauncher(suite, target, target.launch, log_dir, say, told, wait_s)
-
-    def way_for(host: Host, target: config.Target) -> Way:
-        launch = target.launch
-        if isinstance(launch, config.DockerLaunch):
-            return DockerWay(launch, target)
-        if isinstance(launch, config.SystemdLaunch):
-            return SystemdWay(launch, target, host)
-        assert isinstance(launch, config.ProcessLaunch)
-        return ProcessWay(launch, suite.path.resolve().parent, host.is_local)
-
-    return Launcher(suite, target, log_dir, say, told, way_for, wait_s, locked=locked)
+    return Launcher(suite, target, log_dir, say, told, wait_s, locked=locked)

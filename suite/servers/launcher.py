@@ -30,7 +30,7 @@ from suite.servers.log import LogCopy
 from suite.servers.node import Node
 from suite.servers.passed_on import PassedOn
 from suite.servers.phases import PhaseClock
-from suite.servers.runtimes import LaunchRequest, Way
+from suite.servers.runtimes import LaunchRequest, Runtime, runtime_of
 from suite.servers.server import Ended, Server
 from suite.servers.supervisor_client import Tell, host_python
 from suite.sglang.flags import Flags
@@ -51,7 +51,6 @@ class Launcher:
         log_dir: Path,
         say: Callable[[str], None],
         tell: Tell,
-        way_for: Callable[[Host, config.Target], Way],
         wait_s: float,
         *,
         locked: bool = True,
@@ -61,11 +60,10 @@ class Launcher:
         self.log_dir = log_dir
         self._say = say
         self._tell = tell
-        self._way_for = way_for
         self._wait_s = wait_s
         self._locked = locked
         self.nodes: list[Node] = []
-        self._ways: list[Way] = []
+        self._runtimes: list[Runtime] = []
         self._serving = target
         """The target as the build serves it that is up or was last."""
         self._server: Server | None = None
@@ -91,10 +89,10 @@ class Launcher:
         stack.callback(lambda: node.supervisor.close())  # of the one that is there then
         self._open_supervisor(node)
         # only now: what a dead run left may have changed whether a unit is running
-        way = self._way_for(host, self.target)
-        node.supervisor.make_room(way.enter, way.leave)
+        runtime = runtime_of(self._suite, self.target, host)
+        node.supervisor.make_room(runtime.enter, runtime.leave)
         self.nodes.append(node)
-        self._ways.append(way)
+        self._runtimes.append(runtime)
 
     def _open_supervisor(self, node: Node) -> None:
         node.supervisor.open(
@@ -106,11 +104,11 @@ class Launcher:
 
     def _replace_lost(self) -> None:
         """A new supervisor wherever one is gone; it ends what the old one left, and makes room again."""
-        for node, way in zip(self.nodes, self._ways, strict=True):
+        for node, runtime in zip(self.nodes, self._runtimes, strict=True):
             if isinstance(node.supervisor.lost, SupervisorLost):
                 node.renew()
                 self._open_supervisor(node)
-                node.supervisor.make_room(way.enter, way.leave)
+                node.supervisor.make_room(runtime.enter, runtime.leave)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -167,7 +165,7 @@ class Launcher:
         for rank, node in enumerate(self.nodes):
             placed = flags.merge({"host": self.target.bind, "port": ports[rank]})
             placed = placed.merge(self._between_nodes(rank, flags))
-            self._launch(node, rank, self._ways_of_build()[rank], arm, placed, env)
+            self._launch(node, rank, self._runtimes_of_build()[rank], arm, placed, env)
             asked.append(placed)
         first = self.nodes[0]
         base_url = _base_url(first.host, self.target.bind, ports[0])
@@ -202,13 +200,13 @@ class Launcher:
     def _flags(self, arm: config.Arm) -> Flags:
         """What is asked for: a unit's own flags, the target's over them, the arm's over those."""
         own = {"model-path": self.target.model}
-        return self._ways[0].base.merge(own).merge(self._serving.flags).merge(arm.flags)
+        return self._runtimes[0].base.merge(own).merge(self._serving.flags).merge(arm.flags)
 
-    def _ways_of_build(self) -> list[Way]:
+    def _runtimes_of_build(self) -> list[Runtime]:
         """How the build that is to be up is launched on each node."""
         if self._serving.launch == self.target.launch:
-            return self._ways
-        return [self._way_for(node.host, self._serving) for node in self.nodes]
+            return self._runtimes
+        return [runtime_of(self._suite, self._serving, node.host) for node in self.nodes]
 
     def _given(self, arm: config.Arm) -> tuple[Flags, dict[str, str]]:
         """Flags and variables of a launch, with what they name of this machine's environment."""
@@ -256,7 +254,7 @@ class Launcher:
         return {"nnodes": len(self.nodes), "node-rank": rank, "dist-init-addr": address}
 
     def _launch(
-        self, node: Node, rank: int, way: Way, arm: config.Arm, flags: Flags, env: Mapping[str, str]
+        self, node: Node, rank: int, runtime: Runtime, arm: config.Arm, flags: Flags, env: Mapping[str, str]
     ) -> None:
         name = f"{self.launches:02d}-{arm.name}" + (f".rank{rank}" if rank else "")
         node.clock = PhaseClock()
@@ -264,7 +262,7 @@ class Launcher:
         log = LogCopy(path, _secrets(flags, env, node.host), node.clock.read, partial(self._log_failed, path))
         asked = LaunchRequest(flags, env, node.supervisor.next_token(), self.target.name, arm.name)
         where = {"port": flags["port"], "bind": self.target.bind, "gpus": self.target.gpus > 0}
-        node.launch(asked.token, way.plan(asked), log, where)
+        node.launch(asked.token, runtime.plan(asked), log, where)
 
     def _log_failed(self, path: Path, error: OSError) -> None:
         self._tell("log", f"the copy of a server's log cannot be written: {path}: {error.strerror or error}")

@@ -22,7 +22,7 @@ from suite import config
 from suite.hosts import LocalHost
 from suite.probes import image, installation
 from suite.probes.on_host import code_identity, listening
-from suite.servers.runtimes.runtime import in_container
+from suite.servers.runtimes.docker import in_container
 from suite.sglang.errors import ProbeHostError
 from tests.builds import making
 

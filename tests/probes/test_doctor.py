@@ -18,7 +18,8 @@ from suite.doctor import Line
 from suite.doctor.machine import processor
 from suite.hosts import Host, LocalHost
 from suite.probes import gpus
-from suite.servers.runtimes.runtime import Runtime, in_container
+from suite.servers.runtimes import Runtime
+from suite.servers.runtimes.docker import in_container
 from tests.probes.answering import Answer, answering
 from tests.probes.making import CONSTRUCTED, install_sglang, whole
 

@@ -229,7 +229,9 @@ def test_no_such_unit(launcher: MakeLauncher, daemon: StandinDaemon) -> None:
 def test_commands_that_can_be_copied(launcher: MakeLauncher, daemon: StandinDaemon, exec_start: str) -> None:
     daemon.write_unit("sglang@big.service", service(exec_start=exec_start))
     with launcher(arms={"plain": {"flags": {"tp-size": 4}}}, launch=UNIT) as opened:
-        plan = opened._ways[0].plan(LaunchRequest(opened._flags(arm(opened)), {}, "token", "target", "plain"))
+        plan = opened._runtimes[0].plan(
+            LaunchRequest(opened._flags(arm(opened)), {}, "token", "target", "plain")
+        )
     assert "--tp-size 4" in " ".join(plan.shown)
 
 

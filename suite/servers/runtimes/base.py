@@ -1,12 +1,14 @@
-"""What a way to launch is: a plan of commands for one launch, and what must be done around all launches."""
+"""What a runtime is: a plan of commands for one launch, what is done around all launches, and how its SGLang is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import PurePosixPath
+from typing import Any
 
-from suite import redact
+from suite import config, redact
+from suite.hosts import Host
 from suite.sglang.flags import Flags
 
 
@@ -51,20 +53,60 @@ class LaunchPlan:
         }
 
 
-class Way(Protocol):
-    """A way to launch."""
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """How the server of a target is launched, and how its SGLang is asked without launching one.
 
-    enter: list[list[str]]
-    """Commands that make room before the first launch."""
+    ``interpreter`` leads to it, behind the words of ``leading`` (``uv run``); ``None`` where nothing does. ``base`` and
+    ``variables`` are flags and environment that are there before the target's and the arm's (a systemd unit's).
+    ``enter`` are commands that make room before the first launch, ``leave`` those that put back what was there,
+    whatever happened in between. Doctor, witnesses and the names of builds all ask this way.
+    """
 
-    leave: list[list[str]]
-    """Commands that put back what was there, whatever happened in between."""
-
-    base: Flags
-    """Flags that are there before the target's and the arm's: those of a unit."""
+    target: config.Target
+    host: Host
+    interpreter: str | None = None
+    module: str = "sglang.launch_server"
+    cwd: str | None = None
+    base: Flags = field(default_factory=Flags)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    leading: tuple[str, ...] = ()
+    enter: Sequence[Sequence[str]] = ()
+    leave: Sequence[Sequence[str]] = ()
 
     def plan(self, asked: LaunchRequest) -> LaunchPlan:
         """The commands of one launch."""
+        raise NotImplementedError(f"{self.target.name}: its server is launched by somebody else")
+
+    @property
+    def attached(self) -> bool:
+        """Is the server somebody else's? Then nothing is launched, and its host may not be known."""
+        return isinstance(self.target.launch, config.AttachLaunch)
+
+    @property
+    def simulated(self) -> bool:
+        """Is the server this suite's simulator?"""
+        return self.module == "simulator"
+
+    def env(self, arm: config.Arm | None = None) -> dict[str, str]:
+        """The variables that a server of ``arm`` (of any) is started with."""
+        return {**self.variables, **self.target.arm_env(arm or config.Arm())}
+
+    def flags(self, arm: config.Arm) -> Flags:
+        """What SGLang would be asked in ``arm``."""
+        return self.base.merge(self.target.arm_flags(arm))
+
+    def python(self, env: Mapping[str, str]) -> list[str] | None:
+        """The words that lead to an interpreter that sees ``env``; into the image, where it is one."""
+        return [*self.leading, self.interpreter] if self.interpreter else None
+
+    def path(self, text: str) -> str:
+        """A file of ``suite.toml`` as the host needs it: relative to the server's working directory."""
+        return str(PurePosixPath(self.cwd or ".") / text)
+
+    def command(self, text: str) -> str:
+        """A command of ``suite.toml`` as the host needs it: a bare name is looked for along PATH."""
+        return self.path(text) if "/" in text else text
 
 
 def secrets_apart(env: Mapping[str, str], flags: Flags) -> tuple[dict[str, str], dict[str, str]]:

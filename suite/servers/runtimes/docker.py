@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from suite.config import DockerLaunch, Target
-from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, secrets_apart
-from suite.sglang.flags import Flags
+from suite.config import DockerLaunch, Suite, Target
+from suite.hosts import Host
+from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, Runtime, secrets_apart
 
 LABEL = "sglang-perf-gate"
 
 
-class DockerWay:
+@dataclass(frozen=True, slots=True)
+class DockerRuntime(Runtime):
     """The container runs detached; what the supervisor watches is the engine's log of it, followed to its end.
 
     Killing a client of the engine ends no container: it is ended by name, kindly with the engine's ``stop``,
     at once with ``rm -f``.
     """
 
-    enter: list[list[str]] = []  # noqa: RUF012 (a container stands beside what runs already)
-    leave: list[list[str]] = []  # noqa: RUF012
-    base = Flags()
+    launch: DockerLaunch = field(kw_only=True)
 
-    def __init__(self, launch: DockerLaunch, target: Target) -> None:
-        self._launch = launch
-        self._target = target
+    def python(self, env: Mapping[str, str]) -> list[str]:
+        """Into the image."""
+        return in_container(self.launch, env)
 
     def plan(self, asked: LaunchRequest) -> LaunchPlan:
-        engine, name = self._launch.engine, f"{LABEL}-{asked.token}"
+        engine, name = self.launch.engine, f"{LABEL}-{asked.token}"
         plain, secret = secrets_apart(asked.env, asked.flags)
-        run = [*self._run(asked, name, plain, secret), self._launch.image, *self._launch.words]
+        run = [*self._run(asked, name, plain, secret), self.launch.image, *self.launch.words]
         return LaunchPlan(
             stages=[[*run, *asked.flags.argv()], [engine, "logs", "--follow", name]],
             shown=[*run, *asked.flags.shown()],
             env=secret,
             status=[engine, "inspect", "--format", _STATE, name],
-            end=[[engine, "stop", "--time", f"{self._target.timeouts.drain_s:.0f}", name]],
+            end=[[engine, "stop", "--time", f"{self.target.timeouts.drain_s:.0f}", name]],
             kill=[[engine, "rm", "--force", "--volumes", name]],
         )
 
@@ -43,21 +43,21 @@ class DockerWay:
         self, asked: LaunchRequest, name: str, plain: Mapping[str, str], secret: Mapping[str, str]
     ) -> list[str]:
         # --init: SGLang ends itself by SIGKILL when a child dies, and a container's first process cannot
-        words = [self._launch.engine, "run", "--detach", "--init", "--name", name]
+        words = [self.launch.engine, "run", "--detach", "--init", "--name", name]
         labels = {"launch": asked.token, "target": asked.target, "arm": asked.arm}
         for key, value in labels.items():
             words += ["--label", f"{LABEL}.{key}={value}"]
         words += ["--network=host", "--ipc=host"]
-        if self._launch.gpus:
-            podman = self._launch.engine.rpartition("/")[2].startswith("podman")
-            words += _for_podman(self._launch.gpus) if podman else _for_docker(self._launch.gpus)
-        for mount in self._launch.mounts:
+        if self.launch.gpus:
+            podman = self.launch.engine.rpartition("/")[2].startswith("podman")
+            words += _for_podman(self.launch.gpus) if podman else _for_docker(self.launch.gpus)
+        for mount in self.launch.mounts:
             words += ["--volume", mount]
         for variable, value in plain.items():
             words += ["--env", f"{variable}={value}"]
         for variable in secret:  # the engine takes the value from its own environment
             words += ["--env", variable]
-        return [*words, *self._launch.options]
+        return [*words, *self.launch.options]
 
 
 _STATE = "ExitCode={{.State.ExitCode}} OOMKilled={{.State.OOMKilled}} Error={{.State.Error}}"
@@ -72,3 +72,34 @@ def _for_podman(gpus: str) -> list[str]:
     """podman names GPUs by the Container Device Interface."""
     devices = gpus.removeprefix("device=").split(",")
     return [word for device in devices for word in ("--device", f"nvidia.com/gpu={device}")]
+
+
+def runtime(launch: DockerLaunch, suite: Suite, target: Target, host: Host) -> DockerRuntime:
+    """Of containers on ``host``."""
+    return DockerRuntime(target, host, launch.python, launch.module, launch=launch)
+
+
+def in_container(launch: DockerLaunch, env: Mapping[str, str]) -> list[str]:
+    """The words that run an image's Python on a script from standard input, without GPUs and without network.
+
+    The engine takes the values of ``env`` from its own environment: on its command line all could read them.
+    """
+    words = [launch.engine, "run", "--rm", "--interactive", "--network", "none"]
+    words += [word for mount in launch.mounts for word in ("--volume", mount)]
+    words += _mounted(launch.options)
+    words += [word for name in env for word in ("--env", name)]
+    return [*words, "--entrypoint", launch.python, launch.image]
+
+
+_MOUNTING = frozenset({"-v", "--volume", "--mount", "-e", "--env", "--env-file"})
+
+
+def _mounted(options: Sequence[str]) -> list[str]:
+    """Of an engine's options those that change which files and variables are inside: a file mounted over is another build."""
+    words: list[str] = []
+    for place, option in enumerate(options):
+        if option in _MOUNTING:
+            words += options[place : place + 2]
+        elif option.partition("=")[0] in _MOUNTING and "=" in option:
+            words.append(option)
+    return words

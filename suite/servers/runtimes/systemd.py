@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass, field
 
-from suite.config import SystemdLaunch, Target
+from suite.config import Suite, SystemdLaunch, Target
 from suite.hosts import Host, NoSuchFile
 from suite.servers import unit_file
 from suite.servers.errors import UnitUnusable
-from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, secrets_apart
+from suite.servers.runtimes.base import LaunchPlan, LaunchRequest, Runtime, secrets_apart
 from suite.sglang.command import Command, NotUnderstood, find
 
 NAME = "sglang-perf-gate"
@@ -23,11 +24,14 @@ _NOT_COPIED = re.compile(
 _PREFIX = re.compile(r"[@\-:+!|]*")
 
 
-class SystemdWay:
-    """``systemd-run`` starts the copies; ``systemctl`` ends them by name."""
+class Unit:
+    """A unit as systemd reads it, which ``systemctl cat`` shows.
+
+    ``command`` is the SGLang that it runs, ``variables`` those of its own, ``active``: it runs.
+    """
 
     def __init__(self, launch: SystemdLaunch, target: Target, host: Host) -> None:
-        """Read the unit.
+        """Read it.
 
         Raises:
             UnitUnusable: there is none, or it does not run SGLang in a way that flags can be changed in.
@@ -35,20 +39,18 @@ class SystemdWay:
         self._launch = launch
         self._target = target
         self._host = host
-        self._scope = ["--user"] if launch.scope == "user" else []
+        self.scope = ["--user"] if launch.scope == "user" else []
         self._service = unit_file.assignments(self._cat(), "Service")
         self.variables = self._read_variables()
         self.command = self._read_command()
-        self._program, self.base = list(self.command.program), self.command.flags
-        active = self._state() in ("active", "activating", "reloading")
-        self.enter = [[*self._systemctl("stop"), launch.unit]] if active else []
-        self.leave = [[*self._systemctl("start"), launch.unit]] if active else []
+        self.active = self._state() in ("active", "activating", "reloading")
 
-    def _systemctl(self, verb: str) -> list[str]:
-        return ["systemctl", *self._scope, verb]
+    def systemctl(self, verb: str) -> list[str]:
+        """``systemctl VERB`` of its manager."""
+        return ["systemctl", *self.scope, verb]
 
     def _cat(self) -> str:
-        done = self._host.run([*self._systemctl("cat"), "--no-pager", self._launch.unit])
+        done = self._host.run([*self.systemctl("cat"), "--no-pager", self._launch.unit])
         if done.code:
             raise self._unusable(
                 f"cannot be read: {(done.stderr or done.stdout).strip()}", "Check unit and scope."
@@ -56,7 +58,7 @@ class SystemdWay:
         return done.stdout
 
     def _state(self) -> str:
-        show = [*self._systemctl("show"), "--property=ActiveState", "--value", self._launch.unit]
+        show = [*self.systemctl("show"), "--property=ActiveState", "--value", self._launch.unit]
         return self._host.run(show).stdout.strip()
 
     def _unusable(self, what: str, advice: str) -> UnitUnusable:
@@ -147,35 +149,64 @@ class SystemdWay:
     def _ask(self, argv: list[str]) -> str:
         return self._host.run(argv).check().stdout.strip()
 
-    def plan(self, asked: LaunchRequest) -> LaunchPlan:
-        unit = f"{NAME}-{asked.token}.service"
-        # all variables are given anew: an EnvironmentFile of the copy would win over the arm's
-        plain, secret = secrets_apart({**self.variables, **asked.env}, asked.flags)
-        begin = ["systemd-run", *self._scope, f"--unit={unit}", "--wait", "--pipe", "--quiet"]
-        begin += [f"--property={line}" for line in self._properties()]
-        begin += [f"--setenv={name}={value}" for name, value in plain.items()]
-        begin += [f"--setenv={name}" for name in secret]  # taken from its own environment; systemd 250
-        argv = [*self._program, *asked.flags.argv()]
-        return LaunchPlan(
-            # the manager expands $ in the words of a command: $$ is a dollar
-            stages=[[*begin, "--", *(word.replace("$", "$$") for word in argv)]],
-            shown=[*begin, "--", *self._program, *asked.flags.shown()],
-            env=secret,
-            status=[*self._systemctl("show"), "--property=Result,ExecMainCode,ExecMainStatus", unit],
-            end=[[*self._systemctl("stop"), unit]],
-            kill=[
-                [*self._systemctl("kill"), "--signal=SIGKILL", unit],
-                [*self._systemctl("stop"), unit],
-                [*self._systemctl("reset-failed"), unit],
-            ],
-        )
-
-    def _properties(self) -> list[str]:
+    def properties(self) -> list[str]:
+        """What a copy has of it, each as ``NAME=VALUE``."""
         lines = ["Type=exec", f"TimeoutStopSec={self._target.timeouts.drain_s:.0f}"]
         for name, values in self._service.items():
             if name == "ExecStartPre" or not _NOT_COPIED.fullmatch(name):
                 lines += [f"{name}={self._specified(value)}" for value in values]
         return lines
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRuntime(Runtime):
+    """``systemd-run`` starts copies of the unit; ``systemctl`` ends them by name."""
+
+    unit: Unit = field(kw_only=True)
+
+    def plan(self, asked: LaunchRequest) -> LaunchPlan:
+        copy = f"{NAME}-{asked.token}.service"
+        # all variables are given anew: an EnvironmentFile of the copy would win over the arm's
+        plain, secret = secrets_apart({**self.variables, **asked.env}, asked.flags)
+        begin = ["systemd-run", *self.unit.scope, f"--unit={copy}", "--wait", "--pipe", "--quiet"]
+        begin += [f"--property={line}" for line in self.unit.properties()]
+        begin += [f"--setenv={name}={value}" for name, value in plain.items()]
+        begin += [f"--setenv={name}" for name in secret]  # taken from its own environment; systemd 250
+        argv = [*self.unit.command.program, *asked.flags.argv()]
+        return LaunchPlan(
+            # the manager expands $ in the words of a command: $$ is a dollar
+            stages=[[*begin, "--", *(word.replace("$", "$$") for word in argv)]],
+            shown=[*begin, "--", *self.unit.command.program, *asked.flags.shown()],
+            env=secret,
+            status=[*self.unit.systemctl("show"), "--property=Result,ExecMainCode,ExecMainStatus", copy],
+            end=[[*self.unit.systemctl("stop"), copy]],
+            kill=[
+                [*self.unit.systemctl("kill"), "--signal=SIGKILL", copy],
+                [*self.unit.systemctl("stop"), copy],
+                [*self.unit.systemctl("reset-failed"), copy],
+            ],
+        )
+
+
+def runtime(launch: SystemdLaunch, suite: Suite, target: Target, host: Host) -> UnitRuntime:
+    """Of copies of a unit on ``host``, which rests meanwhile.
+
+    Raises:
+        UnitUnusable: it cannot be read, or does not run SGLang in plain sight.
+    """
+    unit = Unit(launch, target, host)
+    python = unit.command.python or ()
+    return UnitRuntime(
+        target,
+        host,
+        python[-1] if python else None,
+        leading=python[:-1],
+        base=unit.command.flags,
+        variables=unit.variables,
+        enter=[[*unit.systemctl("stop"), launch.unit]] if unit.active else [],
+        leave=[[*unit.systemctl("start"), launch.unit]] if unit.active else [],
+        unit=unit,
+    )
 
 
 def _unescaped(name: str) -> str:
