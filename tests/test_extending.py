@@ -44,6 +44,27 @@ scenarios = ["tools"]
 model = "nowhere"
 """
 
+LAUNCH_IS_THERE = """
+from pathlib import Path
+from suite import config
+from suite.hosts import LocalHost
+from suite.servers.runtimes import LaunchRequest, runtime_of
+from suite.sglang.flags import Flags
+suite = config.load(Path("suite.toml"))
+runtime = runtime_of(suite, suite.target(), LocalHost())
+words = ["apptainer", "exec", "--nv", "box.sif", "python3"]
+assert runtime.python({}) == words, runtime.python({})
+plan = runtime.plan(LaunchRequest(Flags({"port": 1}), {}, "token", "toy", "mtp-off"))
+assert plan.stages == [[*words, "-m", "sglang.launch_server", "--port", "1"]], plan.stages
+Path("suite.toml").write_text(Path("suite.toml").read_text().replace("image", "imago"))
+try:
+    config.load(Path("suite.toml"))
+except config.ConfigError as error:
+    assert "there are: kind, image" in str(error), error
+else:
+    raise AssertionError("a key that is none")
+"""
+
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
@@ -52,10 +73,10 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _added(file: Path, before: str, block: str) -> None:
-    text = file.read_text()
-    assert text.count(before) == 1
-    file.write_text(text.replace(before, before + block))
+def _added(file: Path, before: str, block: str, before_this: str = "") -> None:
+    text, place = file.read_text(), before + before_this
+    assert text.count(place) == 1
+    file.write_text(text.replace(place, before + block + before_this))
 
 
 def _python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -86,3 +107,20 @@ def test_a_kind_of_scenario_is_one_line_in_one_file(copied: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "test_tool_calls[mtp-on-launch1] PASSED" in ran.stdout
     assert "2 passed" in ran.stdout
+
+
+def test_a_kind_of_launch_is_a_table_a_file_and_a_line(copied: Path) -> None:
+    launches = copied / "suite" / "config" / "launches.py"
+    _added(launches, "", BLOCKS[3], before_this="Launch: TypeAlias")
+    _added(launches, "SystemdLaunch", " | ApptainerLaunch", before_this=" | AttachLaunch, Field")
+    runtimes = copied / "suite" / "servers" / "runtimes"
+    (runtimes / "apptainer.py").write_text(BLOCKS[4])
+    kinds = runtimes / "kinds.py"
+    _added(kinds, "] = {\n", BLOCKS[5])
+    _added(kinds, "from suite.hosts import Host\n", "from suite.config.launches import ApptainerLaunch\n")
+    _added(kinds, "import docker", ", apptainer", before_this=", process")
+    (copied / "suite.toml").write_text(
+        CONFIG.replace("tools", "decode") + '[targets.toy.launch]\nkind = "apptainer"\nimage = "box.sif"\n'
+    )
+    ran = _python(copied, "-c", LAUNCH_IS_THERE)
+    assert ran.returncode == 0, ran.stderr

@@ -2,17 +2,14 @@
 
 from suite.config.errors import ConfigError
 from suite.config.kinds import KINDS
+from suite.config.launches import AttachLaunch, DockerLaunch, ProcessLaunch, SystemdLaunch
 from suite.config.reading import load, parse
 from suite.config.tables import (
     Arm,
-    AttachLaunch,
     BuildTable,
-    DockerLaunch,
     HostTable,
-    ProcessLaunch,
     Sizes,
     Suite,
-    SystemdLaunch,
     Target,
     TrafficTable,
 )

@@ -9,27 +9,21 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from suite.config.errors import nearest
+from suite.config.launches import LAUNCHES
 from suite.config.tables import (
     Arm,
-    AttachLaunch,
     BuildTable,
     ClientTable,
-    DockerLaunch,
     Gate,
     HostTable,
     MetricChange,
-    ProcessLaunch,
     Sizes,
     Suite,
-    SystemdLaunch,
     Target,
     Timeouts,
 )
 from suite.foreign import one_line
 from suite.redact import MASK, is_secret, scrub
-
-# What pydantic puts into an error's place that stands in no file: the tag of a union.
-_TAGS = frozenset({"process", "docker", "systemd", "attach"})
 
 
 def sentences(error: ValidationError, path: Path) -> Iterable[str]:
@@ -48,7 +42,7 @@ def sentences(error: ValidationError, path: Path) -> Iterable[str]:
 
 def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
     launch = parts.index("launch") if "launch" in parts else -1
-    tag = parts[launch + 1] if 0 <= launch < len(parts) - 1 and parts[launch + 1] in _TAGS else None
+    tag = parts[launch + 1] if 0 <= launch < len(parts) - 1 and parts[launch + 1] in LAUNCHES else None
     place = [
         part for index, part in enumerate(parts) if not (index == launch + 1 and part == tag and tag)
     ] or ["(whole file)"]
@@ -63,9 +57,7 @@ def _sentence(parts: list[str], kind: str, message: str, given: Any) -> str:
             f"{_table(place)} unknown key {one_line(place[-1], 60)!r}{close}; there are: {', '.join(known)}"
         )
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return (
-            f"[{'.'.join(place)}] key 'kind': must be one of {', '.join(sorted(_TAGS))}, not {_kind(given)}"
-        )
+        return f"[{'.'.join(place)}] key 'kind': must be one of {', '.join(sorted(LAUNCHES))}, not {_kind(given)}"
     if kind == "missing":
         return f"{_table(place)} needs the key {place[-1]!r}"
     if kind == "string_pattern_mismatch" and place[-1] == "[key]":
@@ -101,15 +93,9 @@ def _known_keys(table: list[str], launch: str | None) -> Sequence[str]:
         "timeouts": Timeouts,
         "client": ClientTable,
     }
-    launches: dict[str | None, type[BaseModel]] = {
-        "process": ProcessLaunch,
-        "docker": DockerLaunch,
-        "systemd": SystemdLaunch,
-        "attach": AttachLaunch,
-    }
     model: type[BaseModel] = Suite
     for part in table:
         if part == "launch":
-            return list(launches.get(launch, ProcessLaunch).model_fields)
+            return list(LAUNCHES[launch or "process"].model_fields)
         model = groups.get(part, model)
     return [key for key in model.model_fields if key not in ("name", "path")]

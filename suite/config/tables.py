@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from suite.config import overlay
 from suite.config.errors import one_of
 from suite.config.kinds import KINDS, ScenarioKind
-from suite.redact import learn_credentials
+from suite.config.launches import Launch, ProcessLaunch, Table
 from suite.sglang.flags import FlagChangeValue, Flags
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """A name that is safe in a file name and a test id: lower case letters, digits, dots, dashes."""
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class HostTable(_Table):
+class HostTable(Table):
     """Where commands run. ``ssh`` is a name of the person's own SSH configuration or ``[user@]address[:port]``.
 
     ``None`` means this machine. ``known_hosts`` and ``identity_file`` override the SSH configuration.
@@ -41,112 +35,7 @@ class HostTable(_Table):
         return self.ssh is None
 
 
-class ProcessLaunch(_Table):
-    """Run the server with an interpreter on the host: ``PYTHON -m MODULE FLAGS``, or ``COMMAND FLAGS``.
-
-    ``python`` may be ``{python}``, the interpreter that runs this suite. ``wrapper`` stands before it
-    (``["numactl", "--cpunodebind=0"]``). ``command`` are words that take the flags behind them, in place of
-    ``PYTHON -m MODULE``: ``["sglang", "serve"]``, ``["uv", "run", "sglang", "serve"]``, ``["conda", "run", "-n",
-    "NAME", "python", "-m", "sglang.launch_server"]``, a script that passes its arguments on; ``python`` then only
-    says who has that SGLang, where the command does not show it. ``cwd`` defaults to the directory of
-    ``suite.toml`` on this machine and to the login directory over SSH; ``{suite}`` in it is the former.
-    """
-
-    kind: Literal["process"] = "process"
-    python: str = ""
-    module: str = "sglang.launch_server"
-    command: list[str] = []
-    wrapper: list[str] = []
-    cwd: str | None = None
-
-    @property
-    def words(self) -> list[str]:
-        """What the flags stand behind."""
-        own = self.command or ["{python}" if not self.python else self.python, "-m", self.module]
-        return [*self.wrapper, *(word.replace("{python}", sys.executable) for word in own)]
-
-    @property
-    def interpreter(self) -> str | None:
-        """The Python that has this SGLang, as far as the table says it by itself."""
-        python = self.python or ("" if self.command else "{python}")
-        return python.replace("{python}", sys.executable) or None
-
-    @property
-    def is_simulator(self) -> bool:
-        """Is the server this suite's simulator?"""
-        return self.module == "simulator" or self.command[-2:] == ["-m", "simulator"]
-
-
-class DockerLaunch(_Table):
-    """Run the server in a container of ours: ``ENGINE run ... IMAGE PYTHON -m MODULE FLAGS``.
-
-    ``command`` are words in place of ``PYTHON -m MODULE``: ``["sglang", "serve"]``.
-    """
-
-    kind: Literal["docker"]
-    image: str
-    engine: str = "docker"
-    gpus: str | None = "all"
-    mounts: list[str] = []
-    options: list[str] = []
-    python: str = "python3"
-    module: str = "sglang.launch_server"
-    command: list[str] = []
-
-    @property
-    def words(self) -> list[str]:
-        """What the flags stand behind, within the image."""
-        return self.command or [self.python, "-m", self.module]
-
-
-class SystemdLaunch(_Table):
-    """Run the arms as transient copies of a systemd unit; the unit itself is stopped before and started after."""
-
-    kind: Literal["systemd"]
-    unit: str
-    scope: Literal["system", "user"] = "system"
-
-
-def server_url(text: str) -> str:
-    """``text``, if it is the address of a server.
-
-    Raises:
-        ValueError: it is none, or holds a user or a password: those have a place of their own.
-    """
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
-    except ValueError:
-        parts, usable = None, None
-    if parts is not None and "@" in parts.netloc:
-        learn_credentials(parts.netloc.rpartition("@")[0])
-        raise ValueError(
-            "holds a user or a password: name a variable that holds the key as api_key_env instead"
-        )
-    if not usable or parts is None or parts.query or parts.fragment or not text.isprintable() or " " in text:
-        raise ValueError("must read http://HOST:PORT (or https://)")
-    return text
-
-
-class AttachLaunch(_Table):
-    """Measure a server that somebody else runs: nothing is launched, everything is inspected.
-
-    Keys are named by the variables that hold them. A server with ``--admin-api-key`` takes only that key for
-    ``/flush_cache``.
-    """
-
-    kind: Literal["attach"]
-    url: Annotated[str, AfterValidator(server_url)]
-    api_key_env: str | None = None
-    admin_api_key_env: str | None = None
-
-
-Launch: TypeAlias = Annotated[
-    ProcessLaunch | DockerLaunch | SystemdLaunch | AttachLaunch, Field(discriminator="kind")
-]
-
-
-class Arm(_Table):
+class Arm(Table):
     """One server configuration under test: changes to the target's flags and environment, by name.
 
     A value of ``false`` removes a flag; an empty text removes a variable.
@@ -158,7 +47,7 @@ class Arm(_Table):
     env: dict[str, str] = {}
 
 
-class BuildTable(_Table):
+class BuildTable(Table):
     """An SGLang that servers can be launched from, by name, for ``--reference`` and ``--candidate``.
 
     At most one of: ``version`` (``0.5.23``, installed into an environment of its own), ``nightly`` (``2026-11-30``),
@@ -190,7 +79,7 @@ class BuildTable(_Table):
         return self
 
 
-class ClientTable(_Table):
+class ClientTable(Table):
     """How late the measuring client may itself be before a round is invalid; see docs/client.md.
 
     The defaults suit a client with a core of its own. Where server and client share a few cores, say more.
@@ -201,7 +90,7 @@ class ClientTable(_Table):
     cpu_share: float = Field(default=0.9, gt=0, le=1)
 
 
-class Timeouts(_Table):
+class Timeouts(Table):
     """How long to wait, in seconds, before a launch or an ending counts as failed."""
 
     ready_s: float = Field(default=3000.0, gt=0)
@@ -222,7 +111,7 @@ MOST_CLIENTS = 4096
 Clients: TypeAlias = Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
 
 
-class Sizes(_Table):
+class Sizes(Table):
     """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place.
 
     ``scenarios`` are the kinds this budget holds. A size is a list where a scenario is put once for each value;
@@ -264,7 +153,7 @@ class Sizes(_Table):
         return min(self.acceptance_prompts, max(4, self.acceptance_context_tokens // context))
 
 
-class TrafficTable(_Table):
+class TrafficTable(Table):
     """Traffic of one's own, and the limits that its requests must keep (``[targets.NAME.traffic.NAME]``).
 
     ``file``: relative to ``suite.toml``; ``format``: found by its first line if empty; ``pace``: so many times as fast as it
@@ -291,14 +180,14 @@ class TrafficTable(_Table):
         return self
 
 
-class MetricChange(_Table):
+class MetricChange(Table):
     """What the gate does otherwise for one metric; what is left out keeps its default."""
 
     margin: float | None = Field(default=None, gt=0, lt=1)
     gated: bool | None = None
 
 
-class Gate(_Table):
+class Gate(Table):
     """The gate's settings: by metric (``[gate.metrics.ttft_s]``), and by arm and metric (``[gate.arms.NAME.ttft_s]``).
 
     ``duet_launch_sd``: relative SD of what launches of one build differ by here, asked in turn (``--duet``).
@@ -321,7 +210,7 @@ Tolerable: TypeAlias = Literal[
 """Reasons of invalidity that a person may know of and decide to live with on a target."""
 
 
-class Target(_Table):
+class Target(Table):
     """A place and a model: host, how to launch, checkpoint, base flags, environment, arms.
 
     Floors hold whatever the baseline says: acceptance length of any kind of content, MTP speed-up at one client,
@@ -417,7 +306,7 @@ class Target(_Table):
         return {**kept, **{name: value for name, value in arm.env.items() if value != ""}}
 
 
-class Suite(_Table):
+class Suite(Table):
     """The whole of ``suite.toml``."""
 
     path: Path = Path("suite.toml")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from suite.config.tables import server_url
+from suite.config.launches import server_url
 from suite.describe import compose, container, process, unit
 from suite.describe.draft import CannotDescribe, Draft
 from suite.describe.running import of_url
