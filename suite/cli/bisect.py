@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite import builds, config
 from suite.bisect import journal, row, swaps, told
@@ -15,13 +14,10 @@ from suite.bisect.sessions import Sessions
 from suite.cli import shared
 from suite.metrics.registry import METRICS, UnknownMetric, require_known
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 STATUS = {"found": 0, "no loss": 0, "range": 8, "undecided": 8, "contradiction": 8, "cannot start": 1}
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``bisect`` to the suite's commands."""
     text = (
         "find the build that brought a regression: releases, nightlies, commits or a list, judged by the gate"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,14 +18,11 @@ from suite.session import stored_runs
 from suite.sglang import config_diff
 from suite.terminal.looks import Looks
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 Where = tuple[str, str]
 BASELINE = "baseline"
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``compare`` to the suite's commands."""
     text = "compare two runs, or a run with its baselines; only comparable figures are compared"
     parser = subparsers.add_parser("compare", help=text, description=text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite.cli import shared
 from suite.cli.gate import rules_of
@@ -14,11 +13,8 @@ from suite.gate import Facts, GateError
 from suite.session import journal, stored_runs
 from suite.session.entries import Begun
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``fleet`` to the suite's commands."""
     text = "compare several boxes of one kind and build, and find the odd one out"
     parser = subparsers.add_parser("fleet", help=text, description=text)

@@ -7,7 +7,6 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -40,18 +39,15 @@ from suite.sglang import config_diff
 from suite.terminal import table
 from suite.terminal.figures import percent
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_judge(subparsers: Subparsers) -> None:
+def add_judge(subparsers: shared.Subparsers) -> None:
     """Add ``judge`` to the suite's commands."""
     one = _command(subparsers, "judge", run_judge, "judge a stored run again from its files")
     one.add_argument("run", metavar="RUN", help="a run's folder, its run.json, or its id under results/")
     one.add_argument("--save", action="store_true", help="write the verdicts into the run's folder")
 
 
-def add_history(subparsers: Subparsers) -> None:
+def add_history(subparsers: shared.Subparsers) -> None:
     """Add ``history`` to the suite's commands."""
     text = "change points and slow losses over all runs of a target"
     one = _command(subparsers, "history", run_history, text)
@@ -68,7 +64,7 @@ def add_history(subparsers: Subparsers) -> None:
     )
 
 
-def add_baseline(subparsers: Subparsers) -> None:
+def add_baseline(subparsers: shared.Subparsers) -> None:
     """Add ``baseline`` with its actions to the suite's commands."""
     text = "look at recorded baselines and change them"
     baseline = subparsers.add_parser("baseline", help=text, description=text)
@@ -105,7 +101,7 @@ def add_baseline(subparsers: Subparsers) -> None:
     one.add_argument("--record", action="store_true", help="also record it as a baseline session")
 
 
-def _command(subparsers: Subparsers, name: str, func: object, text: str) -> argparse.ArgumentParser:
+def _command(subparsers: shared.Subparsers, name: str, func: object, text: str) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(name, help=text, description=text)
     shared.add_target(parser, *(["the run's own"] if func in (run_judge, run_promote) else []))
     shared.add_paths(parser, "--baselines", "--suite-config")

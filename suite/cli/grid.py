@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite import config
 from suite.cli import shared
@@ -17,13 +16,10 @@ from suite.load import Endpoint, LoadError
 from suite.servers import LaunchFailed, launcher_for
 from suite.sglang import server as server_probe
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 DEFAULT_ARMS = "mtp-off,mtp-on"
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``grid`` to the suite's commands."""
     text = "a table of speeds by clients and context, MTP off and on, or of one running server; no gate, no baseline"
     parser = subparsers.add_parser("grid", help=text, description=text)

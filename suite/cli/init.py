@@ -10,7 +10,6 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite import config, packaged, redact
 from suite.cli import probe, shared
@@ -20,16 +19,13 @@ from suite.describe.table import slug
 from suite.foreign import MIB, read_file
 from suite.hosts import Host, LocalHost, open_host
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 FROM = (
     "a URL, a container, a systemd unit, a compose file, a start script, or the command in quotes "
     "(docker run ..., sglang serve ..., python -m sglang.launch_server ...); - reads one from the input"
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``init`` to the suite's commands."""
     text = "write a target into suite.toml from a server that runs, or from the command that starts it"
     parser = subparsers.add_parser("init", help=text, description=text)

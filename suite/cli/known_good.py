@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite import config
 from suite.cli import shared
@@ -13,11 +12,8 @@ from suite.rehearsal import recorded
 from suite.rehearsal.preview import preview
 from suite.sglang import builds
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``known-good`` to the suite's commands."""
     text = "the last build that passed on a target, and the commands that bring it back"
     parser = subparsers.add_parser("known-good", help=text, description=text)

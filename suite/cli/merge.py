@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite.cli import shared
 from suite.cli.gate import rules_of
@@ -13,11 +12,8 @@ from suite.report import summary
 from suite.session.run_store import RunStore
 from suite.terminal.looks import Looks
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``merge`` to the suite's commands."""
     text = "join the shards of one run and judge them as one run"
     parser = subparsers.add_parser("merge", help=text, description=text)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from suite import packaged
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from suite.cli import shared
 
 NAME = "perf"
 _TEXT = "run the scenarios: pytest -m perf with the arguments that follow, in this directory"
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Name ``perf`` among the suite's commands; its arguments are pytest's, and never parsed here."""
     subparsers.add_parser(NAME, help=_TEXT, description=_TEXT, add_help=False)
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite import config
 from suite.cli import shared
@@ -23,13 +23,10 @@ from suite.probes import checkpoint, gpus, installation
 from suite.sglang.flags import parse_argv
 from suite.terminal.figures import times
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 _WIDTH = 20
 
 
-def add_doctor(subparsers: Subparsers) -> None:
+def add_doctor(subparsers: shared.Subparsers) -> None:
     """Add ``doctor`` to the suite's commands."""
     text = "check that a target is fit to be measured, without a launch; about a minute"
     doctor = subparsers.add_parser("doctor", help=text, description=text)
@@ -50,7 +47,7 @@ def add_doctor(subparsers: Subparsers) -> None:
     doctor.set_defaults(func=run_doctor)
 
 
-def add_parsers(subparsers: Subparsers) -> None:
+def add_parsers(subparsers: shared.Subparsers) -> None:
     """Add ``probe`` with its things to the suite's commands."""
     text = "look at one thing: an SGLang, a checkpoint, the GPUs"
     probe = subparsers.add_parser("probe", help=text, description=text)
@@ -73,7 +70,7 @@ def add_parsers(subparsers: Subparsers) -> None:
     _thing(things, "gpus", run_gpus, "the GPUs, as nvidia-smi sees them")
 
 
-def _thing(things: Subparsers, name: str, func: Any, text: str) -> argparse.ArgumentParser:
+def _thing(things: shared.Subparsers, name: str, func: Any, text: str) -> argparse.ArgumentParser:
     parser = things.add_parser(name, help=text, description=text)
     parser.add_argument(
         "--host",

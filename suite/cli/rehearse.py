@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,11 +21,8 @@ from suite.rehearsal.preview import Preview, preview, used_flags
 from suite.rehearsal.rehearse import cards_for, rehearse
 from suite.rehearsal.told import told
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``rehearse`` to the suite's commands."""
     text = "what SGLang resolves the arms of a target to, on pretended GPUs"
     parser = subparsers.add_parser(

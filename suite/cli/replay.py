@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite import config, metrics
 from suite.cli import shared
@@ -20,13 +20,10 @@ from suite.terminal import table
 from suite.terminal.figures import number
 from suite.traffic import FORMATS, Limits, PaceResult, Replay, highest, kept_share, read, workload_of
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 ROWS = ("output_tokens_per_s", "ttft_s", "tpot_s", "e2e_s", "concurrency_achieved", "acceptance_length")
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``replay`` to the suite's commands."""
     text = "replay your own traffic (conversations or a trace): goodput under latency limits, and the highest rate that keeps them"
     parser = subparsers.add_parser("replay", help=text, description=text)

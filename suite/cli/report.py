@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite.cli import shared
 from suite.gate import GateError, known_good
@@ -12,11 +11,8 @@ from suite.report import allure_html, allure_run, browser, pictures, told
 from suite.report.screenshots import take
 from suite.session import stored_runs
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``report`` to the suite's commands."""
     text = "make one offline HTML file of a run from its Allure results; needs Allure 3 (Node.js)"
     one = subparsers.add_parser("report", help=text, description=text)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -31,9 +31,6 @@ from suite.foreign import one_line
 from suite.gate.status import INFRASTRUCTURE
 from suite.session.run import own_directory
 from suite.sglang.flags import parse_change
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 OURS = (
     "--shard",
@@ -55,7 +52,7 @@ PLAN_LIMIT_S = 600
 USAGE = 2
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``submit`` to the suite's commands."""
     text = "measure the shards of a plan on a Slurm cluster and judge them as one run"
     parser = subparsers.add_parser("submit", help=text, description=text)

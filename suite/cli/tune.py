@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite import config
 from suite.cli import shared
@@ -21,15 +20,12 @@ from suite.sglang.server import read as read_server
 from suite.terminal.figures import times
 from suite.tuning import advice, cells, table
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 ADAPTIVE = "mtp-adaptive"
 
 Arms = Mapping[str, config.Arm]
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``tune`` to the suite's commands."""
     text = "how many tokens to draft: compare depths and adaptive with MTP off, by clients and content; prints flags to paste"
     parser = subparsers.add_parser("tune", help=text, description=text)

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suite import builds, config
 from suite.cli import shared
@@ -16,13 +15,10 @@ from suite.traces import why
 from suite.traces.compare import FEWEST_STEPS, StepDifference
 from suite.traces.told import lines
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 MOST_STEPS = 500
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: shared.Subparsers) -> None:
     """Add ``why`` to the suite's commands."""
     text = "profile two builds with SGLang's own profiler: which part of a decode step got slower, and which kernels"
     parser = subparsers.add_parser(
