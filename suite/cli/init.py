@@ -6,7 +6,6 @@ import argparse
 import os
 import shlex
 import sys
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from suite.describe import Draft, describe, table
 from suite.describe.table import slug
 from suite.foreign import MIB, read_file
 from suite.hosts import Host, LocalHost, open_host
+from suite.whole import write_whole
 
 FROM = (
     "a URL, a container, a systemd unit, a compose file, a start script, or the command in quotes "
@@ -70,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(f"nothing was written: this would be added to {path}")
         return 0
-    _write(path, after)
+    path.resolve().parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, after)
     print(f"written to {path} as target {name}; look at the lines that say unsure")
     if not arguments.no_doctor:
         print()
@@ -137,17 +138,6 @@ def _joined(before: str, added: str, name: str) -> str:
     if before.strip():
         return f"{before.rstrip()}\n\n{added}"
     return f'# Every key: docs/servers.md; arms and budgets are built in and can be overridden here.\ndefault_target = "{name}"\n\n{added}'
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file, or the old one."""
-    target = path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-    with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(file.name, mode)
-    os.replace(file.name, target)
 
 
 def _see(name: str, arguments: argparse.Namespace) -> None:

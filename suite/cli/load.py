@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from suite.load import (
     play,
     workloads,
 )
+from suite.whole import write_whole
 
 _WORKLOAD_HELP = f"{', '.join(workloads.KINDS)}; several joined by +; random:TOKENS; long:TOKENS; or a path to a .jsonl file (default: code)"
 
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         print_sweep(rounds, args.slo)
     print_problems(rounds)
     if args.json is not None:
-        _write_whole(args.json, json.dumps(document(endpoint, rounds, args.slo), indent=1))
+        write_whole(args.json, json.dumps(document(endpoint, rounds, args.slo), indent=1))
         print(f"written: {args.json}")
     if any(r.faults for r in rounds):
         return 1
@@ -208,13 +208,3 @@ def _loads(args: argparse.Namespace) -> list[LoadShape]:
 
 def _warm_up(text: str) -> WarmUp:
     return WarmUp(until_steady=True) if text == "steady" else WarmUp(whole(text, "--warm-up"))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -11,6 +10,7 @@ from typing import TypeAlias
 from suite.foreign import printable
 from suite.terminal import table
 from suite.terminal.looks import Looks
+from suite.whole import write_whole
 
 Cell: TypeAlias = str | int | float | None
 
@@ -50,9 +50,7 @@ class Tables:
             title: {"rows": self.rows.get(title, []), "notes": self.notes.get(title, [])}
             for title in dict.fromkeys([*self.rows, *self.notes])
         }
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        write_whole(path, json.dumps(data, indent=2) + "\n")
 
 
 class Table:

@@ -6,7 +6,6 @@ Allure 3 makes the page. Of the results only the newest run's are shown; earlier
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from suite.report import categories
 from suite.report.allure_files import RUN
 from suite.report.allure_run import label_of
 from suite.report.told import ToldRun
+from suite.whole import write_whole
 
 ALLURE = "3.18.0"
 """The version that this was tried with."""
@@ -122,9 +122,9 @@ def build(results: Path, run: ToldRun, output: Path, allure: str) -> HtmlReport:
         (work / "allurerc.json").write_text(json.dumps(_settings(name)), encoding="utf-8")
         _generate(allure, work)
         page = offline((work / "report" / PAGE).read_text(encoding="utf-8"))
-        _replace(output / PAGE, page)
+        write_whole(output / PAGE, page)
         kept = (work / HISTORY).read_text(encoding="utf-8")
-        _replace(history, kept)
+        write_whole(history, kept)
     return HtmlReport(output / PAGE, len(kept.splitlines()))
 
 
@@ -235,9 +235,3 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

@@ -25,6 +25,7 @@ from suite.report.allure_files import ARM, BUILD, LAUNCH, QUESTION, RUN, VERDICT
 from suite.report.ci_system import executor
 from suite.report.told import ToldRun
 from suite.session.plan import CANDIDATE, REFERENCE
+from suite.whole import write_whole
 
 TOP = "00"
 """Before the run's sentence, which is the name of the suite on top: a list that is folded shows it."""
@@ -276,6 +277,4 @@ def _write_json(path: Path, value: Sequence[Any] | Mapping[str, Any]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(redact.cut(text), encoding="utf-8")
-    os.replace(part, path)
+    write_whole(path, redact.cut(text))

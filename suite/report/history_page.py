@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +9,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite import redact
-from suite.foreign import printable
 from suite.gate import Baseline, GateError, Key, Rules, Word, load_verdicts
 from suite.gate.history import CumulativeDrift, Entry, LevelChange, judged
 from suite.gate.runs import StoredVerdicts
 from suite.metrics import METRICS
 from suite.report import words
-from suite.report.pages import BADGES
+from suite.report.pages import BADGES, escaped
 from suite.report.pictures.history import build_of, history
 from suite.report.pictures.style import COLOURS
 from suite.sglang import builds
 from suite.terminal.figures import percent, times
+from suite.whole import write_whole
 
 STATUSES = {0: "pass", 1: "regression", 8: "inconclusive", 9: "invalid"}
 """By exit status of a run, the word whose colour it is shown in."""
@@ -68,9 +67,7 @@ def write(path: Path, known: TargetHistory) -> None:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(redact.cut(page(known, path.parent)), encoding="utf-8")
-    os.replace(part, path)
+    write_whole(path, redact.cut(page(known, path.parent)))
 
 
 def page(known: TargetHistory, beside: Path) -> str:
@@ -100,11 +97,6 @@ def page(known: TargetHistory, beside: Path) -> str:
             "</body></html>\n",
         ]
     )
-
-
-def escaped(text: str) -> str:
-    """Foreign text as HTML."""
-    return html.escape(printable(text), quote=True)
 
 
 def _said(folders: Mapping[str, Path]) -> dict[str, StoredVerdicts]:
