@@ -76,9 +76,7 @@ def _promises(session: Session, judged: Judgement, left: dict[Key, Verdict]) -> 
         figures += _own_figures(outcomes, left)
         others = [o for o in followers.get(same, []) if not _has_figure(o, figures)]
         kind = "launch" if outcomes[0].kind == "launch" else "promise"
-        found.append(
-            Cause(kind, _named(outcomes[0], arms), arms, [_said(k) for k in figures], _items(others))
-        )
+        found.append(Cause(kind, _named(outcomes[0], arms), arms, [k.said for k in figures], _items(others)))
     return found
 
 
@@ -144,7 +142,7 @@ def _infrastructure(session: Session, left: dict[Key, Verdict]) -> list[Cause]:
         for key in figures:
             del left[key]
         others = [o for o in (*outcomes, *lost) if not _has_figure(o, figures)]
-        found.append(Cause("infrastructure", text, arms, [_said(key) for key in figures], _items(others)))
+        found.append(Cause("infrastructure", text, arms, [key.said for key in figures], _items(others)))
     return found
 
 
@@ -165,11 +163,7 @@ def _of_one_reason(kind: str, alike: Mapping[str, Sequence[Verdict]]) -> Cause:
     if others and (disturbed := DISTURBANCE.fullmatch(text)):
         text = f"{disturbed['name']} (first: {disturbed['evidence']})"
     group = [verdict for verdicts in alike.values() for verdict in verdicts]
-    return Cause(kind, text, sorted({v.arm for v in group}), [_said(v.key) for v in group])
-
-
-def _said(key: Key) -> str:
-    return f"{key.question}, {key.arm}: {key.metric}"
+    return Cause(kind, text, sorted({v.arm for v in group}), [v.key.said for v in group])
 
 
 def _items(outcomes: Iterable[Outcome]) -> list[str]:

@@ -86,7 +86,7 @@ def machine(
         f"everything is slower in every arm alike, by {100 * min(losses):.2g} to {100 * max(losses):.2g} %: "
         f"{'' if same_machine else 'the machine, or '}a build that slows all it does"
     )
-    return [Cause("machine", text, arms, [f"{k.question}, {k.arm}: {k.metric}" for k in figures])]
+    return [Cause("machine", text, arms, [k.said for k in figures])]
 
 
 def _compared(verdict: Verdict) -> bool:
@@ -114,7 +114,7 @@ def factor_causes(session: Session, judged: Judgement, left: dict[Key, Verdict])
         grouped.setdefault(_factor(key, session, judged), []).append(key)
     alone = grouped.pop("figure", [])
     found = [_cause(factor, keys, judged) for factor, keys in grouped.items()]
-    found += [Cause("figure", _headline(left[key]), [key.arm], [_said(key)]) for key in alone]
+    found += [Cause("figure", _headline(left[key]), [key.arm], [key.said]) for key in alone]
     left.clear()
     return sorted(found, key=lambda cause: -len(cause.figures))
 
@@ -193,7 +193,7 @@ def _cause(factor: Factor, keys: Sequence[Key], judged: Judgement) -> Cause:
     others = sorted({key.arm for key in judged.verdicts} - set(arms))
     which = f" with {' and '.join(arms)} only" if others else ""
     text = f"{what}{size}{which}{_where(factor, keys, judged)}"
-    return Cause(factor, text, arms, [_said(key) for key in keys])
+    return Cause(factor, text, arms, [key.said for key in keys])
 
 
 def _where(factor: Factor, keys: Sequence[Key], judged: Judgement) -> str:
@@ -230,7 +230,3 @@ def _headline(verdict: Verdict) -> str:
     if verdict.change is None or verdict.word != "regression":
         return f"{verdict.question}, {verdict.arm}: {verdict.headline}"
     return f"{verdict.question}, {verdict.arm}: {verdict.estimate.label} {percent(verdict.change)}"
-
-
-def _said(key: Key) -> str:
-    return f"{key.question}, {key.arm}: {key.metric}"

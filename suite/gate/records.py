@@ -29,6 +29,11 @@ class Key(NamedTuple):
     arm: str
     metric: str
 
+    @property
+    def said(self) -> str:
+        """As causes name a figure."""
+        return f"{self.question}, {self.arm}: {self.metric}"
+
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Counts behind a ratio metric in one round, one entry per request (so that requests can be clusters).

@@ -31,7 +31,7 @@ def slowed(judgement: Judgement) -> list[str]:
         for verdict in judgement.verdicts.values()
         if verdict.word == "regression"
         and METRICS[verdict.metric].kind == "decode"
-        and f"{verdict.question}, {verdict.arm}: {verdict.metric}" in of_steps
+        and verdict.key.said in of_steps
     }
     return sorted(arms)
 
