@@ -11,13 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from suite.redact import learn_credentials
 
 
-class Table(BaseModel):
+class SuiteTable(BaseModel):
     """A table of ``suite.toml``: no key that it does not know, nothing converted, nothing changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class ProcessLaunch(Table):
+class ProcessLaunch(SuiteTable):
     """Run the server with an interpreter on the host: ``PYTHON -m MODULE FLAGS``, or ``COMMAND FLAGS``.
 
     ``python`` may be ``{python}``, the interpreter that runs this suite. ``wrapper`` stands before it
@@ -53,7 +53,7 @@ class ProcessLaunch(Table):
         return self.module == "simulator" or self.command[-2:] == ["-m", "simulator"]
 
 
-class DockerLaunch(Table):
+class DockerLaunch(SuiteTable):
     """Run the server in a container of ours: ``ENGINE run ... IMAGE PYTHON -m MODULE FLAGS``.
 
     ``command`` are words in place of ``PYTHON -m MODULE``: ``["sglang", "serve"]``.
@@ -75,7 +75,7 @@ class DockerLaunch(Table):
         return self.command or [self.python, "-m", self.module]
 
 
-class SystemdLaunch(Table):
+class SystemdLaunch(SuiteTable):
     """Run the arms as transient copies of a systemd unit; the unit itself is stopped before and started after."""
 
     kind: Literal["systemd"]
@@ -104,7 +104,7 @@ def server_url(text: str) -> str:
     return text
 
 
-class AttachLaunch(Table):
+class AttachLaunch(SuiteTable):
     """Measure a server that somebody else runs: nothing is launched, everything is inspected.
 
     Keys are named by the variables that hold them. A server with ``--admin-api-key`` takes only that key for
@@ -121,7 +121,7 @@ Launch: TypeAlias = Annotated[
     ProcessLaunch | DockerLaunch | SystemdLaunch | AttachLaunch, Field(discriminator="kind")
 ]
 
-LAUNCHES: dict[str, type[Table]] = {
+LAUNCHES: dict[str, type[SuiteTable]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(Launch)[0])
 }
 """The same by their ``kind``."""

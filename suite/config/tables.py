@@ -10,14 +10,14 @@ from pydantic import Field, StringConstraints, model_validator
 from suite.config import overlay
 from suite.config.errors import one_of
 from suite.config.kinds import KINDS, ScenarioKind
-from suite.config.launches import Launch, ProcessLaunch, Table
+from suite.config.launches import Launch, ProcessLaunch, SuiteTable
 from suite.sglang.flags import FlagChangeValue, Flags
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """A name that is safe in a file name and a test id: lower case letters, digits, dots, dashes."""
 
 
-class HostTable(Table):
+class HostTable(SuiteTable):
     """Where commands run. ``ssh`` is a name of the person's own SSH configuration or ``[user@]address[:port]``.
 
     ``None`` means this machine. ``known_hosts`` and ``identity_file`` override the SSH configuration.
@@ -35,7 +35,7 @@ class HostTable(Table):
         return self.ssh is None
 
 
-class Arm(Table):
+class Arm(SuiteTable):
     """One server configuration under test: changes to the target's flags and environment, by name.
 
     A value of ``false`` removes a flag; an empty text removes a variable.
@@ -47,7 +47,7 @@ class Arm(Table):
     env: dict[str, str] = {}
 
 
-class BuildTable(Table):
+class BuildTable(SuiteTable):
     """An SGLang that servers can be launched from, by name, for ``--reference`` and ``--candidate``.
 
     At most one of: ``version`` (``0.5.23``, installed into an environment of its own), ``nightly`` (``2026-11-30``),
@@ -79,7 +79,7 @@ class BuildTable(Table):
         return self
 
 
-class ClientTable(Table):
+class ClientTable(SuiteTable):
     """How late the measuring client may itself be before a round is invalid; see docs/client.md.
 
     The defaults suit a client with a core of its own. Where server and client share a few cores, say more.
@@ -90,7 +90,7 @@ class ClientTable(Table):
     cpu_share: float = Field(default=0.9, gt=0, le=1)
 
 
-class Timeouts(Table):
+class Timeouts(SuiteTable):
     """How long to wait, in seconds, before a launch or an ending counts as failed."""
 
     ready_s: float = Field(default=3000.0, gt=0)
@@ -111,7 +111,7 @@ MOST_CLIENTS = 4096
 Clients: TypeAlias = Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
 
 
-class Sizes(Table):
+class Sizes(SuiteTable):
     """How much a budget measures. Token counts are the server's own; ``None`` leaves a default in place.
 
     ``scenarios`` are the kinds this budget holds. A size is a list where a scenario is put once for each value;
@@ -153,7 +153,7 @@ class Sizes(Table):
         return min(self.acceptance_prompts, max(4, self.acceptance_context_tokens // context))
 
 
-class TrafficTable(Table):
+class TrafficTable(SuiteTable):
     """Traffic of one's own, and the limits that its requests must keep (``[targets.NAME.traffic.NAME]``).
 
     ``file``: relative to ``suite.toml``; ``format``: found by its first line if empty; ``pace``: so many times as fast as it
@@ -180,14 +180,14 @@ class TrafficTable(Table):
         return self
 
 
-class MetricChange(Table):
+class MetricChange(SuiteTable):
     """What the gate does otherwise for one metric; what is left out keeps its default."""
 
     margin: float | None = Field(default=None, gt=0, lt=1)
     gated: bool | None = None
 
 
-class Gate(Table):
+class Gate(SuiteTable):
     """The gate's settings: by metric (``[gate.metrics.ttft_s]``), and by arm and metric (``[gate.arms.NAME.ttft_s]``).
 
     ``duet_launch_sd``: relative SD of what launches of one build differ by here, asked in turn (``--duet``).
@@ -210,7 +210,7 @@ Tolerable: TypeAlias = Literal[
 """Reasons of invalidity that a person may know of and decide to live with on a target."""
 
 
-class Target(Table):
+class Target(SuiteTable):
     """A place and a model: host, how to launch, checkpoint, base flags, environment, arms.
 
     Floors hold whatever the baseline says: acceptance length of any kind of content, MTP speed-up at one client,
@@ -306,7 +306,7 @@ class Target(Table):
         return {**kept, **{name: value for name, value in arm.env.items() if value != ""}}
 
 
-class Suite(Table):
+class Suite(SuiteTable):
     """The whole of ``suite.toml``."""
 
     path: Path = Path("suite.toml")
