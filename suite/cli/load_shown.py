@@ -14,21 +14,10 @@ from suite.load import Endpoint, Progress, Round
 
 _RATE_OVER_S = 1.0
 _ROWS = (
-    "output_tokens_per_s",
-    "total_tokens_per_s",
-    "requests_per_s",
-    "goodput_requests_per_s",
-    "concurrency_achieved",
-    "ttft_s",
-    "tpot_s",
-    "itl_s",
-    "token_gap_s",
-    "e2e_s",
-    "acceptance_length",
-    "tokens_per_chunk",
-    "step_s",
-    "cached_prompt_tokens",
-)
+    "output_tokens_per_s", "total_tokens_per_s", "requests_per_s", "goodput_requests_per_s",
+    "concurrency_achieved", "ttft_s", "tpot_s", "itl_s", "token_gap_s", "e2e_s", "acceptance_length",
+    "tokens_per_chunk", "step_s", "cached_prompt_tokens",
+)  # fmt: skip
 
 
 def document(endpoint: Endpoint, rounds: Sequence[Round], slo: metrics.SLO | None) -> dict[str, Any]:

@@ -11,24 +11,10 @@ from pathlib import Path
 from suite.foreign import one_line
 
 TIMEOUT_S = 60.0
-ALIVE = frozenset(
-    [
-        "PENDING",
-        "CONFIGURING",
-        "RUNNING",
-        "COMPLETING",
-        "SUSPENDED",
-        "STOPPED",
-        "SIGNALING",
-        "STAGE_OUT",
-        "RESIZING",
-        "REQUEUED",
-        "REQUEUE_FED",
-        "REQUEUE_HOLD",
-        "SPECIAL_EXIT",
-        "RESV_DEL_HOLD",
-    ]
-)
+ALIVE = frozenset([
+    "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT",
+    "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD",
+])  # fmt: skip
 """States of a task that runs or will run; every other is the end of it."""
 REASONS: Mapping[str, str] = {
     "Resources": "no node is free",

@@ -13,15 +13,9 @@ from suite.terminal.figures import number
 
 Cells = Mapping[tuple[str, int, int], Cell]
 HEAD = (
-    "context",
-    "clients",
-    "arm",
-    "tokens/s per user",
-    "tokens/s in all",
-    "TTFT",
-    "acceptance length",
+    "context", "clients", "arm", "tokens/s per user", "tokens/s in all", "TTFT", "acceptance length",
     "speed-up",
-)
+)  # fmt: skip
 RIGHT = (1, *range(3, len(HEAD)))
 TELLING_CACHE = 0.01
 

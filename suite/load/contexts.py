@@ -20,19 +20,9 @@ from suite.load.shapes import ClosedLoop
 from suite.load.workloads import Prompt, Workload
 
 MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
+]  # fmt: skip
 PARAGRAPH = 6
 """Sentences of an entry; after three entries all sentences of a document have been there."""
 EVERY = 3

@@ -47,30 +47,11 @@ class AnswerDecoder:
     """
 
     __slots__ = (
-        "_all_times",
-        "_all_tokens",
-        "_away",
-        "_bounds",
-        "_by_choice",
-        "_cutter",
-        "_done",
-        "_expected",
-        "_keep_text",
-        "_most_tokens",
-        "cached_tokens",
-        "chunks",
-        "completion_tokens",
-        "fault",
-        "finish_reasons",
-        "prompt_tokens",
-        "reasoning",
-        "reasoning_tokens",
-        "spec",
-        "text",
-        "text_t",
-        "times",
-        "tokens",
-    )
+        "_all_times", "_all_tokens", "_away", "_bounds", "_by_choice", "_cutter", "_done", "_expected",
+        "_keep_text", "_most_tokens", "cached_tokens", "chunks", "completion_tokens", "fault",
+        "finish_reasons", "prompt_tokens", "reasoning", "reasoning_tokens", "spec", "text", "text_t",
+        "times", "tokens",
+    )  # fmt: skip
 
     def __init__(self, keep_text: bool = False, bounds: Bounds | None = None) -> None:
         self._cutter = EventCutter()

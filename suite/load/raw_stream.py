@@ -29,17 +29,9 @@ class RawStream:
     """
 
     __slots__ = (
-        "_decoded",
-        "_decoded_bytes",
-        "_decoded_to_t",
-        "_odd",
-        "answer",
-        "between_events",
-        "complete",
-        "most_bytes",
-        "pieces",
-        "stamps",
-    )
+        "_decoded", "_decoded_bytes", "_decoded_to_t", "_odd", "answer", "between_events", "complete",
+        "most_bytes", "pieces", "stamps",
+    )  # fmt: skip
 
     def __init__(self, keep_text: bool = False, bounds: Bounds | None = None) -> None:
         self.stamps = array("d")

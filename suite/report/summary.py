@@ -156,15 +156,8 @@ def of_noise(floors: Sequence[NoiseFloor], looks: Looks) -> list[str]:
     if not floors:
         return ["too little was measured to say"]
     head = (
-        "scenario",
-        "arm",
-        "metric",
-        "value",
-        "SD of rounds",
-        "of launches",
-        "MDE, 1 session",
-        "5 sessions",
-    )
+        "scenario", "arm", "metric", "value", "SD of rounds", "of launches", "MDE, 1 session", "5 sessions",
+    )  # fmt: skip
     rows = [
         (
             *floor.key,

@@ -23,16 +23,8 @@ SIGNAL = signal.SIGUSR2
 FEWEST_ROUNDS = 3
 """Rounds are not cut below this: what is left would say little of how they scatter."""
 CORE = (
-    "activation",
-    "canary",
-    "acceptance",
-    "decode",
-    "speedup",
-    "prefill",
-    "lossless",
-    "log",
-    "configuration",
-)
+    "activation", "canary", "acceptance", "decode", "speedup", "prefill", "lossless", "log", "configuration",
+)  # fmt: skip
 WORTH = (*CORE, "spellings", "startup", "steptime", "steadiness", "depth", "backends", "traffic")
 """Kinds of scenario, what is given up last first."""
 

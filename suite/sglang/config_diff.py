@@ -10,24 +10,10 @@ from suite.sglang import names
 from suite.sglang.server.info import flatten
 
 FIRST = (
-    "sglang",
-    "image",
-    "image_digest",
-    "image_id",
-    "label.SGLANG_BUILD_COMMIT",
-    "commit",
-    "described",
-    "changed_files",
-    "code",
-    "frontend",
-    "torch",
-    "cuda",
-    "driver",
-    "flashinfer",
-    "sgl-kernel",
-    "triton",
+    "sglang", "image", "image_digest", "image_id", "label.SGLANG_BUILD_COMMIT", "commit", "described",
+    "changed_files", "code", "frontend", "torch", "cuda", "driver", "flashinfer", "sgl-kernel", "triton",
     "transformers",
-)
+)  # fmt: skip
 """Software before settings: a setting that moved is mostly the consequence."""
 
 _THEN = ("env.", "speculative_", "attention", "moe_", "backend", "cuda_graph", "max_", "chunked")
