@@ -140,8 +140,7 @@ def _launched(
     due = [arm for arm in arms if not all(kept.has(arm, *place) for place in wanted)]
     if not due:
         return said
-    env = {n: v.replace("{run}", str(arguments.out.resolve())) for n, v in target.env.items()}
-    target = target.model_copy(update={"env": env})
+    target = target.in_run(arguments.out.resolve())
     with launcher_for(suite, target, log_dir=arguments.out / "logs") as launcher:
         for arm in due:
             print(f"launching {arm}", flush=True)

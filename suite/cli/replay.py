@@ -131,10 +131,8 @@ def _server(arguments: argparse.Namespace) -> Iterator[tuple[Endpoint, int | Non
         yield endpoint, _context_of(endpoint)
         return
     suite = config.load(arguments.suite_config)
-    target = suite.target(arguments.target)
     folder = Path("results") / "replay"
-    env = {n: v.replace("{run}", str(folder.resolve())) for n, v in target.env.items()}
-    target = target.model_copy(update={"env": env})
+    target = suite.target(arguments.target).in_run(folder.resolve())
     with launcher_for(suite, target, log_dir=folder / "logs") as launcher:
         print(f"launching {arguments.arm}", flush=True)
         server = launcher.start(target.arm(arguments.arm))

@@ -67,7 +67,9 @@ def _report(arguments: argparse.Namespace) -> int:
         allure_html.install()
     allure = allure_html.find_allure(arguments.allure)
     run = _run(arguments)
-    allure_run.write(arguments.allure_results, run, _known_good(arguments.results, run.session.target))
+    allure_run.write(
+        arguments.allure_results, run, known_good.last_named(arguments.results, run.session.target)
+    )
     if not pictures.can_draw():
         print(f"the report has no pictures: {pictures.MISSING}")
     made = allure_html.build(arguments.allure_results, run, arguments.output, allure)
@@ -84,13 +86,6 @@ def _report(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> told.ToldRun:
     named = arguments.run or allure_html.newest_run(arguments.allure_results)
     return told.read(stored_runs.find(named, arguments.results))
-
-
-def _known_good(results: Path, target: str) -> str:
-    try:
-        return known_good.name_of(known_good.load(results, target))
-    except GateError:
-        return ""
 
 
 def _pictures(arguments: argparse.Namespace) -> int:

@@ -201,8 +201,7 @@ def _launched(
     said: dict[str, str] = {}
     if not due:
         return []
-    env = {n: v.replace("{run}", str(arguments.out.resolve())) for n, v in target.env.items()}
-    target = target.model_copy(update={"env": env})
+    target = target.in_run(arguments.out.resolve())
     with launcher_for(suite, target, log_dir=arguments.out / "logs") as launcher:
         for launch in alternate(due):
             if launch.arm in said:

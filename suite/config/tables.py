@@ -265,6 +265,11 @@ class Target(SuiteTable):
     traffic: dict[Name, TrafficTable] = {}
     known: dict[str, str] = {}
 
+    def in_run(self, directory: Path) -> Target:
+        """The same for one run: ``{run}`` in a value of its environment is the run's own ``directory``."""
+        env = {name: value.replace("{run}", str(directory)) for name, value in self.env.items()}
+        return self.model_copy(update={"env": env})
+
     def base_flags(self) -> Flags:
         """The target's own flags, with the model path, before any arm."""
         return Flags({"model-path": self.model}).merge(self.flags)

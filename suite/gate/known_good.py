@@ -100,6 +100,14 @@ def load(results: Path, target: str) -> KnownGood:
     return read(path, FORMAT, VERSION, _KnownGoodFile).known_good
 
 
+def last_named(results: Path, target: str) -> str:
+    """The last good build of a target in a few words; empty where there is none that can be read."""
+    try:
+        return name_of(load(results, target))
+    except GateError:
+        return ""
+
+
 def name_of(known: KnownGood) -> str:
     """The build in a few words: ``sglang 0.5.23, commit 5e2cda61``."""
     build = known.build

@@ -141,11 +141,7 @@ class RunStore:
 
     def way_back(self) -> str:
         """The last build that passed on this target, in words; empty where none has."""
-        try:
-            known = known_good.load(self._results, self._target)
-        except GateError:
-            return ""
-        return known_good.name_of(known)
+        return known_good.last_named(self._results, self._target)
 
     def attempt(self, what: str, write: Callable[[], object]) -> bool:
         """Write something; could it be? What went wrong is told at the end of the run."""

@@ -56,7 +56,7 @@ def sides_of(
     """By the name of a launch_id's build; of a run that compares none, the target's own under the empty name."""
     served = dict(compared) or {"": builds.Build(builds.OWN)}
     return {
-        name: BuildSide(suite, _in_run(build.on(target), directory), host, directory, build.version)
+        name: BuildSide(suite, build.on(target).in_run(directory), host, directory, build.version)
         for name, build in served.items()
     }
 
@@ -64,9 +64,3 @@ def sides_of(
 def under_test(sides: Mapping[str, BuildSide]) -> BuildSide:
     """The side that a run is about: the candidate of two."""
     return sides.get(CANDIDATE) or sides[""]
-
-
-def _in_run(target: Target, directory: Path) -> Target:
-    """``{run}`` in a value of the environment is the run's own directory."""
-    env = {name: value.replace("{run}", str(directory)) for name, value in target.env.items()}
-    return target.model_copy(update={"env": env})

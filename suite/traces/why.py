@@ -92,11 +92,10 @@ def _profiled(asked: ProfileRequest, name: str, build: Build) -> Profile:
 
 def _served(target: config.Target, folder: Path, place: str) -> config.Target:
     """The target for one launch: `{run}` is the folder, and a container sees the place that traces are written to."""
-    env = {key: value.replace("{run}", str(folder.resolve())) for key, value in target.env.items()}
     launch = target.launch
     if isinstance(launch, config.DockerLaunch):
         launch = launch.model_copy(update={"mounts": [*launch.mounts, f"{place}:{place}"]})
-    return target.model_copy(update={"env": env, "launch": launch})
+    return target.in_run(folder.resolve()).model_copy(update={"launch": launch})
 
 
 def _events(path: Path) -> list[Span]:
