@@ -66,8 +66,6 @@ METRIC_NAMES: Mapping[str, tuple[MetricName, ...]] = {
     "prompt_tokens": (MetricName("sglang:prompt_tokens_total"),),
     "cached_tokens": (MetricName("sglang:cached_tokens_total"),),
     "requests": (MetricName("sglang:num_requests_total"),),
-    "aborted_requests": (MetricName("sglang:num_aborted_requests_total"),),
-    "retracted_requests": (MetricName("sglang:num_retracted_requests_total"),),
     "running_requests": (MetricName("sglang:num_running_reqs", from_start=True),),
     "queued_requests": (MetricName("sglang:num_queue_reqs", from_start=True),),
     "token_usage": (MetricName("sglang:token_usage", from_start=True),),

@@ -46,7 +46,6 @@ class Speculation:
     num_steps: int | None
     topk: int | None
     draft_tokens: int | None
-    draft_model_path: str | None
     adaptive: bool = False
     steps_now: int | None = None
 
@@ -62,7 +61,6 @@ class Speculation:
             num_steps=get("speculative_num_steps"),
             topk=get("speculative_eagle_topk"),
             draft_tokens=get("speculative_num_draft_tokens"),
-            draft_model_path=get("speculative_draft_model_path"),
             adaptive=get("speculative_adaptive") is True,
             steps_now=steps_now,
         )

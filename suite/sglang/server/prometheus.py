@@ -34,8 +34,6 @@ class Counters:
     prompt_tokens: float | None
     cached_tokens: float | None
     requests: float | None
-    aborted_requests: float | None
-    retracted_requests: float | None
     running_requests: float | None
     queued_requests: float | None
     token_usage: float | None
