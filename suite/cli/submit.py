@@ -29,7 +29,7 @@ from suite.cluster.watching import POLL_S, Watch
 from suite.config import ConfigError
 from suite.foreign import one_line
 from suite.gate.status import INFRASTRUCTURE
-from suite.session.run import own_directory
+from suite.session.stored_runs import own_directory
 from suite.sglang.flags import parse_change
 
 OURS = (

@@ -1,10 +1,9 @@
-"""``docker run ...`` and a container that runs, as a target that launches containers of its own from the same image."""
+"""``docker run ...`` as a target that launches containers of its own from the same image."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from suite.describe.draft import CannotDescribe, Draft
@@ -53,9 +52,9 @@ def of_run(words: Sequence[str], source: str, host: Host | None = None) -> Draft
         source, {"kind": "docker", "image": "", **({} if engine == "docker" else {"engine": engine})}
     )
     draft.launch["gpus"] = ""
-    options, entrypoint, at = _Options(draft), None, 0
+    options, entrypoint, at = EngineOptions(draft), None, 0
     while at < len(rest) and rest[at].startswith("-"):
-        name, value, at = _option(rest, at)
+        name, value, at = option_at(rest, at)
         if name == "--entrypoint":
             entrypoint = value or ""
         else:
@@ -64,13 +63,13 @@ def of_run(words: Sequence[str], source: str, host: Host | None = None) -> Draft
         raise CannotDescribe(f"{source}: no image is to be seen in it")
     draft.launch["image"] = rest[at]
     options.finish()
-    own = _image_config(host, engine, rest[at])
-    inside = _Inside(entrypoint, rest[at + 1 :], _texts(own.get("Entrypoint")), _texts(own.get("Cmd")))
+    own = image_config(host, engine, rest[at])
+    inside = Inside(entrypoint, rest[at + 1 :], texts(own.get("Entrypoint")), texts(own.get("Cmd")))
     inside.fill(draft)
     return draft
 
 
-def _option(words: Sequence[str], at: int) -> tuple[str, str | None, int]:
+def option_at(words: Sequence[str], at: int) -> tuple[str, str | None, int]:
     """One option with its value, and where the next word is."""
     word = words[at]
     if word.startswith("--"):
@@ -89,7 +88,7 @@ def _option(words: Sequence[str], at: int) -> tuple[str, str | None, int]:
     return word[:2], None, at + 1
 
 
-class _Options:
+class EngineOptions:
     """Takes an engine's options one by one into a draft."""
 
     def __init__(self, draft: Draft) -> None:
@@ -148,7 +147,7 @@ def _count(gpus: str) -> int | None:
     return int(gpus) if gpus.isdecimal() else None
 
 
-class _Inside:
+class Inside:
     """What runs within a container: an image's or somebody's entrypoint, and the words behind it."""
 
     def __init__(
@@ -207,15 +206,16 @@ def _set_options(draft: Draft, options: list[str]) -> None:
     draft.launch["options"] = [*draft.launch.get("options", []), *options]
 
 
-def _image_config(host: Host | None, engine: str, image: str) -> dict[str, Any]:
+def image_config(host: Host | None, engine: str, image: str) -> dict[str, Any]:
     """What an image starts with by itself; empty where no engine tells."""
     if host is None:
         return {}
-    found = _inspected(host, [engine, "image", "inspect", image])
+    found = inspected(host, [engine, "image", "inspect", image])
     return dict(found.get("Config") or {}) if found else {}
 
 
-def _inspected(host: Host, argv: Sequence[str]) -> dict[str, Any] | None:
+def inspected(host: Host, argv: Sequence[str]) -> dict[str, Any] | None:
+    """What an engine's ``inspect`` answers; ``None`` where it knows no such thing, or is not there."""
     try:
         done = host.run(argv, timeout_s=30.0)
         found = json.loads(done.stdout)[0] if done.code == 0 else None
@@ -224,143 +224,8 @@ def _inspected(host: Host, argv: Sequence[str]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _texts(value: Any) -> list[str]:
+def texts(value: Any) -> list[str]:
+    """A text or a list of them, as a list; empty for anything else."""
     if isinstance(value, str):
         return [value]
     return [str(part) for part in value] if isinstance(value, list) else []
-
-
-# ------------------------------------------------------------------ a container that runs
-
-
-def running(host: Host, name: str) -> Draft | None:
-    """The target of the container called so (or of this id) on ``host``; ``None``: no engine knows it.
-
-    Raises:
-        CannotDescribe: it runs no SGLang that flags could be changed of.
-    """
-    for engine in ("docker", "podman"):
-        found = _inspected(host, [engine, "inspect", name])
-        if found is not None and isinstance(found.get("Config"), dict):
-            return of_inspect(found, engine, f"the container {name}", host)
-    return None
-
-
-def of_inspect(found: Mapping[str, Any], engine: str, source: str, host: Host | None) -> Draft:
-    """The target of what an engine's ``inspect`` says of a container. Raises as :func:`running`."""
-    config = found["Config"]
-    created = _texts(config.get("CreateCommand"))  # podman keeps how it was called
-    if created and engine_of(created) is not None:
-        return of_run(created[engine_of(created) or 0 :], source, host)
-    image = str(config.get("Image") or found.get("ImageName") or found.get("Image") or "")
-    own = _image_config(host, engine, image)
-    draft = Draft(
-        source, {"kind": "docker", "image": image, **({} if engine == "docker" else {"engine": engine})}
-    )
-    draft.launch["gpus"] = ""
-    options = _Options(draft)
-    for name, value in _given(found.get("HostConfig") or {}, config):
-        options.take(name, value)
-    options.finish()
-    draft.env = _variables(_texts(config.get("Env")), own.get("Env"))
-    entry, image_entry = _texts(config.get("Entrypoint")), _texts(own.get("Entrypoint"))
-    command = _texts(config.get("Cmd"))
-    if entry and image_entry and entry != image_entry:
-        inside = _Inside(entry[0], [*entry[1:], *command], [], [])
-    else:
-        inside = _Inside(None, command, entry or image_entry, [])
-    inside.fill(draft)
-    return draft
-
-
-def _given(host: Mapping[str, Any], config: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """What a container was given, as options of ``run``."""
-    options: list[tuple[str, str | None]] = [("-v", bind) for bind in _texts(host.get("Binds"))]
-    for mount in host.get("Mounts") or []:
-        if isinstance(mount, dict) and mount.get("Type") in ("bind", "volume"):
-            mode = ":ro" if mount.get("ReadOnly") else ""
-            options.append(("-v", f"{mount.get('Source', '')}:{mount.get('Target', '')}{mode}"))
-    options += [
-        ("--gpus", _gpus(request))
-        for request in host.get("DeviceRequests") or []
-        if isinstance(request, dict)
-    ]
-    if host.get("Runtime") not in (None, "", "runc", "crun", "oci"):
-        options.append(("--runtime", str(host["Runtime"])))
-    if host.get("Privileged") is True:
-        options.append(("--privileged", None))
-    private_ipc = str(host.get("IpcMode") or "")
-    if isinstance(size := host.get("ShmSize"), int) and size not in (0, 64 * 2**20) and private_ipc != "host":
-        options.append(("--shm-size", str(size)))
-    for limit in host.get("Ulimits") or []:
-        if isinstance(limit, dict):
-            options.append(("--ulimit", f"{limit.get('Name')}={limit.get('Soft')}:{limit.get('Hard')}"))
-    options += [("--cap-add", text) for text in _texts(host.get("CapAdd"))]
-    options += [("--security-opt", text) for text in _texts(host.get("SecurityOpt"))]
-    options += [("--add-host", text) for text in _texts(host.get("ExtraHosts"))]
-    options += [
-        ("--device", f"{each.get('PathOnHost')}:{each.get('PathInContainer')}")
-        for each in host.get("Devices") or []
-        if isinstance(each, dict)
-    ]
-    if host.get("CpusetCpus"):
-        options.append(("--cpuset-cpus", str(host["CpusetCpus"])))
-    if isinstance(memory := host.get("Memory"), int) and memory > 0:
-        options.append(("--memory", str(memory)))
-    network = str(host.get("NetworkMode") or "")
-    if network not in ("", "host", "default", "bridge"):
-        options.append(("--network", network))
-    if config.get("User"):
-        options.append(("--user", str(config["User"])))
-    if config.get("WorkingDir"):
-        options.append(("--workdir", str(config["WorkingDir"])))
-    return options
-
-
-def _gpus(request: Mapping[str, Any]) -> str:
-    """A device request as ``--gpus`` takes it."""
-    if ids := _texts(request.get("DeviceIDs")):
-        return "device=" + ",".join(ids)
-    count = request.get("Count")
-    return "all" if count in (None, -1) else str(count)
-
-
-_OF_IMAGES = re.compile(
-    r"(PATH|HOME|HOSTNAME|TERM|LD_LIBRARY_PATH|LIBRARY_PATH|PYTHON_VERSION|GPG_KEY|LANG|LC_\w+|DEBIAN_FRONTEND)$"
-    r"|(NVIDIA|NV|NVARCH|CUDA|CUDNN|NCCL|TRT|OPENMPI|OPENUCX|PYTORCH|TENSORRT|UCC|RDMACORE)_\w*VERSION$|NVARCH$|NV_"
-)
-"""Variables that images bring along; told from a person's where the image cannot be asked."""
-
-
-def _variables(given: Sequence[str], of_image: Any) -> dict[str, str]:
-    """The variables that somebody gave a container, without its image's own."""
-    own = set(_texts(of_image))
-    pairs = [text.partition("=") for text in given if text not in own]
-    return {name: value for name, _, value in pairs if own or not _OF_IMAGES.match(name)}
-
-
-def of_exec(words: Sequence[str], source: str, host: Host) -> Draft:
-    """The target of ``docker exec CONTAINER COMMAND``: that container's image and mounts with this command.
-
-    Raises:
-        CannotDescribe: there is no such container, or it runs no SGLang.
-    """
-    engine, rest, env = words[0], list(words[words.index("exec") + 1 :]), {}
-    at = 0
-    while at < len(rest) and rest[at].startswith("-"):
-        name, value, at = _option(rest, at)
-        if name in ("-e", "--env") and value and "=" in value:
-            env[value.partition("=")[0]] = value.partition("=")[2]
-    found = _inspected(host, [engine, "inspect", rest[at]]) if at < len(rest) else None
-    if found is None:
-        raise CannotDescribe(
-            f"{source}: {engine} on {host.name} has no container {rest[at] if at < len(rest) else ''}"
-        )
-    config = {**found["Config"], "Cmd": rest[at + 1 :], "Entrypoint": None}
-    config.pop("CreateCommand", None)
-    draft = of_inspect({**found, "Config": config}, engine.rpartition("/")[2], source, host)
-    draft.env |= env
-    draft.notes.append(
-        "the command is run in a container of its own, from the same image with the same mounts"
-    )
-    return draft

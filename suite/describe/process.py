@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from suite.describe import container, shell
+from suite.describe import container, inspected, shell
 from suite.describe.draft import CannotDescribe, Draft, launch_of
 from suite.hosts import Host
 from suite.redact import is_secret
@@ -67,7 +67,7 @@ def _of_line(
     if container.engine_of(words) == 0:
         return container.of_run(words, source, host)
     if name in ("docker", "podman") and "exec" in words[1:3]:
-        return container.of_exec(words, source, host)
+        return inspected.of_exec(words, source, host)
     if name == "ssh":
         raise CannotDescribe(
             f"{source} runs SGLang over ssh: give the rest of it, and where it runs: init --host HOST --from ..."

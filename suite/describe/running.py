@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 
-from suite.describe import container, process, unit
+from suite.describe import inspected, process, unit
 from suite.describe.draft import CannotDescribe, Draft, gpus_of_running
 from suite.hosts import Host
 from suite.probes import at_hand, installation
@@ -62,7 +62,7 @@ def _asked(url: str, host: Host, api_key_env: str | None) -> server.ServerInfo:
 def _as_it_was_started(found: installation.Listening, source: str, host: Host) -> Draft | None:
     """The target that starts it again; ``None`` where that is not to be seen."""
     if match := _CONTAINER_ID.search(found.cgroup):
-        return container.running(host, match[1] or match[2])
+        return inspected.running(host, match[1] or match[2])
     if (match := _UNIT.search(found.cgroup)) and not match[1].startswith(
         ("user@", "docker", "podman", "ssh")
     ):

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from suite.config.launches import server_url
-from suite.describe import compose, container, process, unit
+from suite.describe import compose, inspected, process, unit
 from suite.describe.draft import CannotDescribe, Draft
 from suite.describe.running import of_url
 from suite.foreign import MIB, one_line, read_file
@@ -69,7 +69,7 @@ def _read(text: str, host: Host, service: str | None, api_key_env: str | None, c
         return _of_simulator()
     if " " in text or "\n" in text:
         return _of_text(text, "the command given", host, service, cwd, None)
-    found = container.running(host, text) or unit.running(host, text)
+    found = inspected.running(host, text) or unit.running(host, text)
     if found is None:
         raise CannotDescribe(
             f"--from {one_line(text, 80)}: no such file here, and no such container or unit on {host.name}; "

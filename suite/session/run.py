@@ -38,6 +38,7 @@ from suite.session.plan import LaunchId
 from suite.session.running_arm import RunningArm
 from suite.session.sides import BuildSide, sides_of, under_test
 from suite.session.stopping import Stopping
+from suite.session.stored_runs import own_directory
 from suite.session.up import Up
 from suite.sglang.errors import ProbeError
 from suite.sglang.flags import FlagChangeValue
@@ -380,21 +381,3 @@ def _summary(error: Exception) -> str:
 def _told_before(launch_id: LaunchId, error: Exception) -> ArmUnavailable:
     summary = _summary(error)
     return ArmUnavailable(f"{launch_id.who} did not come up: {summary} (see its first failure)", summary)
-
-
-def own_directory(results: Path, name: str) -> Path:
-    """A new directory for one run; a number is added when two runs start in the same second."""
-    for number in range(1000):
-        path = results / (name if number == 0 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            if not path.is_dir():
-                raise WriteFailed(path, "is in the way: a file where the run's directory is to be") from None
-            continue
-        except OSError as error:
-            raise WriteFailed(
-                path, f"cannot be made ({error.strerror}); name another place with --results DIR"
-            ) from None
-        return path
-    raise FileExistsError(f"{results / name}: a thousand of this second are there already")

@@ -1,11 +1,11 @@
-"""A run under ``results/``, found by its path or id and read from what it left, whole or half."""
+"""A run under ``results/``: its own folder, found by path or id, and read from what it left, whole or half."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.gate import MissingFile, Session, load_run
+from suite.gate import MissingFile, Session, WriteFailed, load_run
 from suite.session import journal
 from suite.session.entries import Closed
 from suite.session.fold import told
@@ -54,3 +54,21 @@ def load(run: str | Path, results: Path = Path("results")) -> StoredRun:
     if not over:
         notes.append(f"half a run: it was ended before its end; to go on: pytest -m perf --resume {folder}")
     return StoredRun(folder, told(found.entries).session(folder.name), notes)
+
+
+def own_directory(results: Path, name: str) -> Path:
+    """A new directory for one run; a number is added when two runs start in the same second."""
+    for number in range(1000):
+        path = results / (name if number == 0 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if not path.is_dir():
+                raise WriteFailed(path, "is in the way: a file where the run's directory is to be") from None
+            continue
+        except OSError as error:
+            raise WriteFailed(
+                path, f"cannot be made ({error.strerror}); name another place with --results DIR"
+            ) from None
+        return path
+    raise FileExistsError(f"{results / name}: a thousand of this second are there already")
