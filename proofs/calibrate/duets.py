@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proofs.calibrate.noise import Noise, _rounds, even_layout
-from suite.gate.duet import LAUNCH_SD, Pairs, Rounds, beside, pairs_of
+from suite.gate.duet import LAUNCH_SD, RoundPairs, Rounds, beside, pairs_of
 from suite.gate.layout import Layout
 from suite.gate.robust import Array, t_quantile
 from suite.gate.upgrade import compare_pairs, shares
@@ -124,7 +124,7 @@ def _luck(duet: Duet, shape: tuple[int, ...], rng: np.random.Generator) -> Array
     return rng.standard_normal(shape)
 
 
-def _told(old: Array, new: Array, stated: float) -> Pairs:
+def _told(old: Array, new: Array, stated: float) -> RoundPairs:
     """What the pairs of each run tell (N, G)."""
     rows = [
         beside(
@@ -135,4 +135,4 @@ def _told(old: Array, new: Array, stated: float) -> Pairs:
         )
         for sides in zip(old.swapaxes(1, 2), new.swapaxes(1, 2), strict=True)
     ]
-    return Pairs(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    return RoundPairs(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))

@@ -29,7 +29,7 @@ class Rounds(NamedTuple):
     new: Sequence[Array]
 
 
-class Pairs(NamedTuple):
+class RoundPairs(NamedTuple):
     """What the pairs of rounds of each figure tell, (N, G).
 
     change: their mean difference, signed log; NaN where no pair is whole. variance, df: of one pair about the others of
@@ -58,7 +58,7 @@ class Pairs(NamedTuple):
         return Spread(known, np.clip(freedom, 1.0, NO_LIMIT))
 
 
-def pairs_of(rounds: Rounds, arms: int = 1, launch_sd: float = LAUNCH_SD) -> Pairs:
+def pairs_of(rounds: Rounds, arms: int = 1, launch_sd: float = LAUNCH_SD) -> RoundPairs:
     """What the pairs of one figure tell; (1, 1).
 
     The two orders are averaged apart and then with equal weight, so that what being asked first is worth, or a steady
@@ -84,13 +84,13 @@ def pairs_of(rounds: Rounds, arms: int = 1, launch_sd: float = LAUNCH_SD) -> Pai
     )
 
 
-def _one(*figures: float) -> Pairs:
-    return Pairs(*(np.array([[figure]]) for figure in figures))
+def _one(*figures: float) -> RoundPairs:
+    return RoundPairs(*(np.array([[figure]]) for figure in figures))
 
 
-def beside(columns: Sequence[Pairs]) -> Pairs:
+def beside(columns: Sequence[RoundPairs]) -> RoundPairs:
     """Figures of one run, side by side."""
-    return Pairs(*(np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)))
+    return RoundPairs(*(np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)))
 
 
 def itself(rounds: Rounds) -> float:

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from suite.gate.decide import PASS_WIDTH
 from suite.gate.deltas import FLOOR
-from suite.gate.duet import Pairs
+from suite.gate.duet import RoundPairs
 from suite.gate.layout import Layout
 from suite.gate.paired import NO_ACCEPTANCE, AcceptanceColumns, accepted_by, added, by_prompt, carried
 from suite.gate.robust import Array, holm, squeeze
@@ -128,7 +128,7 @@ def compare_builds(
 
 
 def compare_pairs(
-    pairs: Pairs, layout: Layout, *, share: float = 1.0, acceptance: AcceptanceColumns = NO_ACCEPTANCE
+    pairs: RoundPairs, layout: Layout, *, share: float = 1.0, acceptance: AcceptanceColumns = NO_ACCEPTANCE
 ) -> Comparison:
     """Judge two builds that were up at once and asked in turn (`suite.gate.duet`).
 

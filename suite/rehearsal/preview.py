@@ -17,7 +17,7 @@ _OFF: tuple[Any, ...] = (None, False, "", 0, [], {})
 _SHOWN = 12
 
 
-class Turn(msgspec.Struct, frozen=True):
+class TurnedArms(msgspec.Struct, frozen=True):
     """Arms whose outcome is another: refused, not decided, or speculating otherwise."""
 
     arms: list[str]
@@ -52,7 +52,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     old: str
     new: str
-    turns: list[Turn]
+    turns: list[TurnedArms]
     flips: list[Flip]
     gone: dict[str, Any]
     come: dict[str, Any]
@@ -128,14 +128,14 @@ def what_mtp_changes(rehearsal: Rehearsal) -> dict[str, tuple[Any, Any]]:
     return {setting: pair for setting, pair in changes.items() if not setting.startswith("speculative_")}
 
 
-def _turns(pairs: Mapping[str, tuple[Answer, Answer]]) -> list[Turn]:
+def _turns(pairs: Mapping[str, tuple[Answer, Answer]]) -> list[TurnedArms]:
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for arm, (before, after) in pairs.items():
         if str(before) != str(after):
             told = after.word in ("resolved", "refused")
             worse = before.as_meant and told and not after.as_meant
             alike.setdefault((str(before), str(after), worse), []).append(arm)
-    turns = [Turn(arms, before, after, worse) for (before, after, worse), arms in alike.items()]
+    turns = [TurnedArms(arms, before, after, worse) for (before, after, worse), arms in alike.items()]
     return sorted(turns, key=lambda turn: (not turn.worse, -len(turn.arms)))
 
 

@@ -55,7 +55,7 @@ class BrowserFailed(Exception):
     """Chromium did not start, or did not do as it was told; the text says what."""
 
 
-class Refused(BrowserFailed):
+class CommandRefused(BrowserFailed):
     """A command that could not be carried out, as of a page that has just given way to another."""
 
 
@@ -152,7 +152,7 @@ class Browser:
         except TimeoutError:
             raise BrowserFailed(f"{method}: no answer after {ANSWER_S:.0f} s") from None
         if "error" in message:
-            raise Refused(f"{method}: {message['error']}")
+            raise CommandRefused(f"{method}: {message['error']}")
         result: dict[str, Any] = message["result"]
         return result
 
@@ -217,7 +217,7 @@ class Browser:
         # what a page is being built of is not there at times
         careful = f"(() => {{ try {{ return {script} }} catch (error) {{ return null }} }})()"
         while True:
-            with suppress(Refused):  # one page has just given way to another
+            with suppress(CommandRefused):  # one page has just given way to another
                 if value := self.ask(careful):
                     return value
             if time.monotonic() > deadline:
