@@ -298,8 +298,9 @@ class _Turn:
     def play(self) -> None:
         asked, served = self._asked, self._rounds._served
         number_of_round = len(self._played.rounds) + 1
-        label = f"{self._rounds._told(asked)}, round {number_of_round} of {asked.rounds}"
-        served.doing = f"{asked.label}, round {number_of_round} of {asked.rounds}"
+        place = f"round {number_of_round} of {max(asked.rounds, number_of_round)}"
+        label = f"{self._rounds._told(asked)}, {place}"
+        served.doing = f"{asked.label}, {place}"
         unique = f"round {number_of_round}, prompt " if asked.cold else None
         result = self._once(asked.shape, unique, label)
         self._results.append(result)
