@@ -35,7 +35,7 @@ class Duet:
     rounds: int = 4
     place: float = 0.1
     drift: float = 0.05
-    effects: tuple[float, ...] = (0.03, 0.05, 0.10)
+    effects: tuple[float, ...] = (0.03, 0.05, 0.10, 0.20)
     tails: Literal["normal", "t3"] = "normal"
     stated: float = LAUNCH_SD
     margin: float = 0.02

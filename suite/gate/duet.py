@@ -34,7 +34,7 @@ class RoundPairs(NamedTuple):
 
     change: their mean difference, signed log; NaN where no pair is whole. variance, df: of one pair about the others of
     its launch and order, and how many times that, `weight`, is in the change. launches: variance that launches bring
-    into it, as it is stated; seen: as they show it themselves, 0 of a single one.
+    into it, as it is stated; seen: as they show it themselves, 0 of a single one. count: of launches of each build.
     """
 
     change: Array
@@ -43,6 +43,7 @@ class RoundPairs(NamedTuple):
     weight: Array
     launches: Array
     seen: Array
+    count: Array
 
     def spread(self, variance: Array, df: Array) -> Spread:
         """Of the change, with the variance of a pair as it is known best.
@@ -69,7 +70,7 @@ def pairs_of(rounds: Rounds, arms: int = 1, launch_sd: float = LAUNCH_SD) -> Rou
     told = [orders for orders in launches if all(map(len, orders))]
     if not told:
         left = np.concatenate([d for orders in launches for d in orders]) if launches else np.array([])
-        return _one(float(left.mean()) if len(left) else math.nan, math.nan, 0.0, 1.0, 0.0, 0.0)
+        return _one(float(left.mean()) if len(left) else math.nan, math.nan, 0.0, 1.0, 0.0, 0.0, 0.0)
     of_each = np.array([np.mean([d.mean() for d in orders]) for orders in told])
     groups = [d for orders in told for d in orders]
     df = sum(len(d) - 1 for d in groups)
@@ -81,6 +82,7 @@ def pairs_of(rounds: Rounds, arms: int = 1, launch_sd: float = LAUNCH_SD) -> Rou
         sum(1 / len(d) for d in groups) / (ORDERS * len(told)) ** 2,
         2 * arms * launch_sd**2 / len(told),
         float(of_each.var(ddof=1)) / len(told) if len(told) > 1 else 0.0,
+        len(told),
     )
 
 

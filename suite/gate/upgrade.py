@@ -132,13 +132,15 @@ def compare_pairs(
 ) -> Comparison:
     """Judge two builds that were up at once and asked in turn (`suite.gate.duet`).
 
-    How pairs of rounds scatter is learned of all metrics together, as of launches.
+    How pairs of rounds scatter is learned of all metrics together, as of launches. One launch of each build may be off by
+    more than is stated of them, and nothing in it shows that: of these only a change beyond doubt is said (`outright`).
     """
     change = pairs.change.copy()
     spread = by_prompt(pairs.spread(*_shrunk(layout, pairs.variance, pairs.df)), acceptance)
+    certain = (pairs.count > 1) | (np.abs(change) > outright(len(layout.columns)))
     for g, told in acceptance.judged.items():
-        change[:, g] = told.change[0]
-    return _conclude(change, spread, layout, ALPHA * share, acceptance)
+        change[:, g], certain[:, g] = told.change[0], True
+    return _conclude(change, spread, layout, ALPHA * share, acceptance, certain)
 
 
 def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
@@ -155,15 +157,20 @@ def _shrunk(layout: Layout, variance: Array, df: Array) -> tuple[Array, Array]:
 
 
 def _conclude(
-    change: Array, spread: Spread, layout: Layout, alpha: float, acceptance: AcceptanceColumns
+    change: Array,
+    spread: Spread,
+    layout: Layout,
+    alpha: float,
+    acceptance: AcceptanceColumns,
+    certain: NDArray[np.bool_] | bool = True,
 ) -> Comparison:
     margin, gated = layout.margin, layout.gated
     accepted, beside = accepted_by(change.shape, acceptance)
     whole = change + accepted
     p, p_better = (np.where(gated, spread.p(sign * change), np.nan) for sign in (1, -1))
-    slower = holm(p, alpha) & (change > margin)
+    slower = holm(p, alpha) & (change > margin) & certain
     no_go = slower | carried(slower, acceptance) & (whole > margin) & gated
-    faster = holm(p_better, alpha) & (change < -margin)
+    faster = holm(p_better, alpha) & (change < -margin) & certain
     better = (faster | carried(faster, acceptance)) & (whole < -margin) & gated & ~no_go
     go = gated & ~no_go & ~better
     for size, noise in ((change, spread), (whole, added(spread, beside))):

@@ -149,11 +149,14 @@ def test_a_duet_sees_ten_percent_where_launches_in_turn_see_nothing(slower: floa
     assert {v.answer for v in judge_builds(before, after, order(2))} == {"inconclusive"}
 
 
-def test_one_launch_of_each_is_enough_for_a_duet_and_its_a_a_is_told() -> None:
-    session = compared(1, spread=0.0, slower=0.1)
-    duet = msgspec.structs.replace(session, plan=msgspec.structs.replace(session.plan, duet=True))
-    judgement = said(duet)
-    assert judgement.verdicts[SPEED].word == "regression"
+@pytest.mark.parametrize(
+    ("slower", "word"), [(0.0, "pass"), (0.1, "inconclusive"), (0.3, "regression"), (-0.3, "improvement")]
+)
+def test_of_one_launch_of_each_a_duet_says_a_pass_or_a_change_beyond_doubt_and_its_a_a(
+    slower: float, word: str
+) -> None:
+    judgement = said(in_turn(slower=slower))
+    assert judgement.verdicts[SPEED].word == word
     assert "5 pairs of rounds" in judgement.verdicts[SPEED].reason
     assert any(note.startswith("A/A of this duet") for note in judgement.notes)
 
