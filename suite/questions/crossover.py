@@ -14,6 +14,7 @@ def tell(session: Session, tables: Tables) -> None:
     found = speedups(session)
     if len(found) < 2:
         return
+    title = TITLE if session.reference is None else f"{TITLE}, candidate"
     for clients, value in sorted(found.items()):
-        tables.add(TITLE, {"clients": clients, "speed_up": value, "gain": f"{value - 1:+.0%}"})
-    tables.note(TITLE, str(crossover(found)))
+        tables.add(title, {"clients": clients, "speed_up": value, "gain": f"{value - 1:+.0%}"})
+    tables.note(title, str(crossover(found)))
