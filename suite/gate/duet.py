@@ -34,7 +34,7 @@ class RoundPairs(NamedTuple):
 
     change: their mean difference, signed log; NaN where no pair is whole. variance, df: of one pair about the others of
     its launch and order, and how many times that, `weight`, is in the change. launches: variance that launches bring
-    into it, as it is stated; seen: as they show it themselves, 0 of a single one. count: of launches of each build.
+    into it, as it is stated; seen: as they show it themselves, 0 of a single one. number: of launches of each build.
     """
 
     change: Array
@@ -43,7 +43,7 @@ class RoundPairs(NamedTuple):
     weight: Array
     launches: Array
     seen: Array
-    count: Array
+    number: Array
 
     def spread(self, variance: Array, df: Array) -> Spread:
         """Of the change, with the variance of a pair as it is known best.

@@ -137,7 +137,7 @@ def compare_pairs(
     """
     change = pairs.change.copy()
     spread = by_prompt(pairs.spread(*_shrunk(layout, pairs.variance, pairs.df)), acceptance)
-    certain = (pairs.count > 1) | (np.abs(change) > outright(len(layout.columns)))
+    certain = (pairs.number > 1) | (np.abs(change) > outright(len(layout.columns)))
     for g, told in acceptance.judged.items():
         change[:, g], certain[:, g] = told.change[0], True
     return _conclude(change, spread, layout, ALPHA * share, acceptance, certain)
