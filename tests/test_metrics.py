@@ -524,3 +524,36 @@ def test_time_per_token_that_is_not_known_is_not_kept_but_of_one_token_there_is_
 def test_a_speedup_says_which_arm_has_no_throughput() -> None:
     for on, off in ((round_of(THREE), round_of(FAILED)), (round_of(FAILED), round_of(THREE))):
         assert metrics.speedup(on, off).reason == "one arm has no throughput: no request succeeded"
+
+
+def _energy(powers_w: list[tuple[float, float]], *records: RequestRecord, **changes: Any) -> metrics.Value:
+    """Of a round from 100 to 104 s with ten tokens: its first request starts one second after it."""
+    good = record([(2.0, 10)]), record([(2.0, 3)], completion_tokens=None), FAILED, *records
+    return metrics.energy(round_of(*good, started_monotonic_s=99.0, **changes), powers_w)
+
+
+def test_energy_is_power_over_the_round_with_its_edges_told_by_samples_two_seconds_outside() -> None:
+    even = _energy([(101.0, 1000.0)])
+    assert even.value == 4 * 1000 / 10
+    assert even.detail == {"mean_power_w": 1000.0, "samples": 1}
+    # 1500 W at both edges, by the samples outside, and 2000 W in the middle
+    told = _energy([(98.0, 1000.0), (102.0, 2000.0), (106.0, 1000.0)])
+    assert told.value == (2 * 1750 + 2 * 1750) / 10
+    assert told.detail["samples"] == 3
+    assert _energy([(97.9, 1000.0), (102.0, 2000.0), (106.1, 1000.0)]).value == 4 * 2000 / 10
+
+
+def test_energy_needs_a_sample_within_the_round_and_tokens_and_time() -> None:
+    assert _energy([(100.0, 1000.0)]).value == _energy([(104.0, 1000.0)]).value == 400
+    assert "no power was told" in (_energy([(99.9, 1000.0), (104.1, 1000.0)]).reason or "")
+    assert _energy([(101.0, 1000.0)], duration_s=0.0).reason == "no request succeeded"
+    assert _energy([(99.75, 1000.0), (100.25, 1000.0)], duration_s=0.5).value == 0.5 * 1000 / 10
+    assert metrics.energy(round_of(FAILED), [(1.0, 1000.0)]).reason == "no request succeeded"
+
+
+def test_tokens_that_are_not_told_add_nothing_to_a_rate() -> None:
+    silent = record([(2.0, 3)], completion_tokens=None, prompt_tokens=None)
+    values = metrics.summarize(round_of(THREE, silent))
+    assert values["output_tokens_per_s"].value == 8 / 4
+    assert values["total_tokens_per_s"].value == 18 / 4
+    assert values["requests_per_s"].value == 2 / 4

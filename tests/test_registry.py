@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from suite.gate import GateError, Rules
-from suite.metrics import METRICS
+from suite.metrics import METRICS, near
 
 pytest_plugins = ["pytester"]
 
@@ -47,6 +47,21 @@ def test_the_documentation_lists_what_the_registry_holds() -> None:
         for m in METRICS.values()
     }
     assert told == held
+
+
+def test_what_is_judged_is_kept_of_each_round_and_tails_have_the_margin_that_the_gates_page_states() -> None:
+    assert all(metric.stored for metric in METRICS.values() if metric.gated)
+    told = re.search(r"their margin is (\d+) %", (DOCS.parent / "gate.md").read_text())
+    assert told is not None
+    assert {metric.margin for metric in METRICS.values() if metric.kind == "tail"} == {int(told[1]) / 100}
+
+
+def test_an_unknown_name_is_answered_with_the_three_nearest_or_with_all() -> None:
+    assert near("TOKENS").count("'") == 6
+    assert near("tpot") == "did you mean 'tpot_s'?"
+    assert near("tptt_s").count("'") == 6
+    for far in ("zzz", ""):
+        assert near(far) == f"known: {', '.join(METRICS)}"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,11 @@ def mutants(path: Path) -> Iterator[Mutant]:
             changed = mutate_code(source, operator, occurrence)
             if changed is None:
                 break
-            if (does := _run(changed)) not in seen and (found := _difference(source, changed)):
+            try:
+                does = _run(changed)
+            except SyntaxError:  # ``**`` of a call is an operator to cosmic-ray
+                continue
+            if does not in seen and (found := _difference(source, changed)):
                 seen.add(does)
                 yield Mutant(str(path), *found, changed)
 

@@ -15,7 +15,12 @@ class Place(NamedTuple):
 PLACES = {
     "gate/decide": Place(
         ("suite/gate/decide.py",),
-        ("tests/gate/test_judge.py", "tests/gate/test_paired.py", "tests/gate/test_properties.py"),
+        (
+            "tests/gate/test_decide.py",
+            "tests/gate/test_judge.py",
+            "tests/gate/test_paired.py",
+            "tests/gate/test_properties.py",
+        ),
     ),
     "metrics": Place(
         (

@@ -55,7 +55,7 @@ def yield_of(answers: Sequence[RequestRecord], verify_steps: float) -> float | N
     The first token of an answer is prefill's. A last step that the end cut short makes it a little too small; the
     exact figure is 1 + correct drafts / verify steps, see :func:`acceptance`. None without steps.
     """
-    tokens = sum((r.completion_tokens or 0) - 1 for r in answers if r.completion_tokens)
+    tokens = sum(count - 1 for answer in answers if (count := answer.completion_tokens))
     return tokens / verify_steps if verify_steps > 0 and tokens > 0 else None
 
 

@@ -26,7 +26,7 @@ def energy(round_: Round, powers_w: Sequence[tuple[float, float]]) -> Value:
     tokens = sum(record.completion_tokens or 0 for record in round_.ok)
     if not tokens or round_.duration_s <= 0:
         return Value(None, unit, "no request succeeded")
-    first = round_.started_monotonic_s + min((r.started_s for r in round_.requests), default=0.0)
+    first = round_.started_monotonic_s + min(r.started_s for r in round_.requests)
     last = first + round_.duration_s
     near = [(t, p) for t, p in powers_w if first - EDGE_S <= t <= last + EDGE_S]
     if not any(first <= t <= last for t, _ in near):
@@ -34,7 +34,7 @@ def energy(round_: Round, powers_w: Sequence[tuple[float, float]]) -> Value:
             None, unit, "no power reading within the round: it is shorter than nvidia-smi's one second"
         )
     times, power = np.array([t for t, _ in near]), np.array([p for _, p in near])
-    grid = np.unique(np.concatenate(([first, last], times[(times > first) & (times < last)])))
+    grid = np.unique(np.concatenate(([first, last], np.clip(times, first, last))))
     joules = float(np.trapezoid(np.interp(grid, times, power), grid))
     return Value(
         joules / tokens, unit, detail={"mean_power_w": joules / round_.duration_s, "samples": len(near)}

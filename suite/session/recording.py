@@ -54,12 +54,6 @@ class WorkloadResult:
         known = [value for value in self.told(metric) if value is not None]
         return median(known) if known else None
 
-    def spread(self, metric: str) -> float | None:
-        """Half the range over the rounds, relative to their median."""
-        known = [value for value in self.told(metric) if value is not None]
-        middle = self.median(metric)
-        return (max(known) - min(known)) / 2 / middle if middle else None
-
     def reason(self, metric: str) -> str | None:
         """Why a metric is missing, where it is."""
         return next((v[metric].reason for v in self.values if metric in v and v[metric].reason), None)

@@ -3,11 +3,16 @@
 Only ``measure`` is not: it leaves in the journal what a measurement of a given speed would.
 """
 
+import http.server
 import json
 import shutil
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from tests.servers.standins.standin_server import Answers
 
 pytest_plugins = ["pytester"]
 
@@ -32,7 +37,7 @@ MEASURE = """
 import json, math, random, time
 from pathlib import Path
 import pytest
-from suite.gate import Counts, Launch
+from suite.gate import Counts, Invalid, Launch
 from suite.plugin.parts import parts_key
 from suite.session.collection import series_of
 from suite.session.entries import Answering, Ended, Launching, Measured, Ready, Round, Workload
@@ -55,6 +60,7 @@ def measure(request, arm, launch):
             speed = level * (1 + draw.gauss(0, 0.001))
             accepted = int(40 * (SPEEDS["accepted"] - 1))
             sample = Launch(
+                invalid=[Invalid("clocks_throttled", "hot", 0)] if Path("invalid").exists() else [],
                 rounds={"output_tokens_per_s": [speed], "tpot_s": [1 / speed], "acceptance_length": [1 + accepted / 40]},
                 counts={"acceptance_length": [Counts([accepted] * 4, [40] * 4)]},
             )
@@ -158,6 +164,7 @@ def test_without_a_baseline_nothing_is_judged_and_ci_may_forbid_that(runs: Runs)
 def test_a_regression_is_1_and_its_absence_0(recorded: Runs) -> None:
     status, _, out = recorded()
     assert status == 0, out
+    assert "-launch3]" not in out, "what is decided is not launched again"
     status, said, out = recorded(slower=0.2)
     assert status == 1, out
     assert str(said["sentence"]).startswith("NO-GO")
@@ -200,3 +207,40 @@ def test_the_noise_floor_is_told_at_the_end(recorded: Runs) -> None:
     status, _, out = recorded("--aa")
     assert status == 0, out
     assert "noise floor" in out
+
+
+def test_what_is_undecided_gets_more_launches_in_every_arm_then_cannot_be_told_and_allure_says_so(
+    recorded: Runs,
+) -> None:
+    status, said, out = recorded("--alluredir=allure", noise=0.03, slower=0.04)
+    assert status == 8, out
+    assert str(said["sentence"]).startswith("CANNOT TELL")
+    launches = Counter(line.split("-c1-launch")[0] for line in out.splitlines() if "-c1-launch" in line)
+    assert launches["test_it.py::test_accepted[mtp-on"] == 2, "decided at the first look"
+    assert launches["test_it.py::test_decode[mtp-on"] == launches["test_it.py::test_decode[mtp-off"] > 2
+    results = [json.loads(path.read_text()) for path in recorded.pytester.path.glob("allure/*-result.json")]
+    ends = {r["name"]: r["status"] for r in results if r["fullName"].startswith("test_it")}
+    assert Counter(ends.values()) == {"broken": 2, "passed": sum(launches.values()) + 2}
+    assert all(("inconclusive" in name) is (end == "broken") for name, end in ends.items())
+
+
+def test_a_measurement_that_is_not_to_be_believed_is_8_and_breaks_no_claim(runs: Runs) -> None:
+    (runs.pytester.path / "invalid").touch()
+    status, said, out = runs(accepted=1.1)
+    assert status == 8, out
+    assert {verdict["word"] for verdict in said["verdicts"]} == {"invalid"}  # type: ignore[attr-defined]
+    assert "MTP does next to nothing" not in out
+
+
+def test_a_running_server_is_judged_as_the_arm_that_it_is(recorded: Runs) -> None:
+    class Running(Answers):
+        info = {"version": "0.5.23", "model_path": "nowhere", "speculative_algorithm": "NEXTN"}  # noqa: RUF012
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Running) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        status, said, out = recorded(f"--server-url={url}", slower=0.2)
+        server.shutdown()
+    assert status == 1, out
+    assert f"{url}: SGLang 0.5.23" in out
+    assert {verdict["arm"] for verdict in said["verdicts"]} == {"mtp-on"}  # type: ignore[attr-defined]
