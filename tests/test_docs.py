@@ -14,6 +14,7 @@ import pytest
 from suite.__main__ import main
 from suite.cli.commands import parser
 from suite.gate import judge, save_run
+from suite.servers import diagnosis
 from tests.gate.sessions import recorded, session
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -148,11 +149,33 @@ def test_every_page_is_in_the_index() -> None:
     ] == []
 
 
+def test_every_reason_not_to_start_or_to_measure_can_be_looked_up() -> None:
+    """By the words of the message that stay the same: of a launch its rules, of a measurement the reason's name."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    launches = [rule.summary.partition("{")[0].partition(":")[0].strip() for rule in diagnosis.RULES]
+    assert len(launches) > 10
+    assert [said for said in launches if said and not any(said.startswith(m) for m in messages(page))] == []
+    reasons = [
+        name
+        for path in (ROOT / "suite" / "gate" / "invalid.py", *(ROOT / "suite" / "metrics").glob("*.py"))
+        for name in re.findall(r"Invalid\(\s*\"([a-z_]+)\"", path.read_text(encoding="utf-8"))
+    ]
+    assert len(reasons) > 4
+    assert [
+        name for name in reasons if name not in messages(page) and name != "gpu_lost"
+    ] == []  # an event of its own
+
+
+def messages(page: str) -> list[str]:
+    """What stands between backticks in the first column of a page's tables."""
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    return [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
+
+
 def test_every_message_that_is_explained_is_still_said() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "suite").rglob("*.py"))
     source = re.sub(r'"\s*\n\s*(\(\s*)?f?"', "", source)  # strings in several parts
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    messages = [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
-    assert len(messages) > 30
-    assert [message for message in messages if message not in source] == []
+    explained = messages(page)
+    assert len(explained) > 30
+    assert [message for message in explained if message not in source] == []

@@ -188,7 +188,7 @@ def _see_gpus(draft: Draft, host: Host) -> None:
     """Hold the number of GPUs to what the host has; a simulated server uses none of them."""
     if draft.launch.get("module") == "simulator":
         draft.gpus = 0
-        draft.unsure["gpus"] = "a simulated server: none of this machine's"
+        draft.unsure["gpus"] = "a simulated server uses no GPU of this machine"
     if not draft.gpus:
         return
     try:

@@ -32,15 +32,16 @@ class Kept(Generic[C]):
         self.cells: dict[Any, C] = {}
         self._place_of = place_of
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = list(self._lines())
-        if not lines:
-            self._append(msgspec.to_builtins(asked))
+        lines, wanted = list(self._lines()), msgspec.to_builtins(asked)
+        first, *rest = lines or [{}]
+        if not rest and first != wanted and (not lines or set(first) == set(wanted)):
+            self.path.write_text("", encoding="utf-8")  # a table that got no cell stands in nobody's way
+            self._append(wanted)
             return
-        first, *rest = lines
-        if first != msgspec.to_builtins(asked):
+        if first != wanted:
             raise ValueError(
-                f"{self.path} holds a table of {_in_words(first)}; this one asks for "
-                f"{_in_words(msgspec.to_builtins(asked))}. Name another --out, or use the same options"
+                f"{self.path} holds a table of {_in_words(first)}; this one asks for {_in_words(wanted)}. "
+                "Name another --out, or use the same options"
             )
         for line in rest:
             cell = msgspec.convert(line, kind)

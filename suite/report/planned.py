@@ -35,7 +35,10 @@ def of_plan(
         }.values()
     )
     passes = [item for item in measuring if kind_of(item) == "acceptance"]
-    lines = [f"target {target.name}: {target.description}", f"budget {settings.budget}, in this order:"]
+    lines = [
+        f"target {target.name}: {target.description or target.model}",
+        f"budget {settings.budget}, in this order:",
+    ]
     for launch_id in (*first, *arranged.launch_ids):
         lines.append(f"  {launch_id}, ready after about {expected.start_s(launch_id.arm):.0f} s")
     lines.append("with these command lines:")

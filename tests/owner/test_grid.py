@@ -46,9 +46,26 @@ def test_a_line_that_a_kill_tore_off_costs_its_own_cell_only(tmp_path: Path, lef
 
 
 def test_a_grid_that_was_asked_otherwise_is_not_mixed_with_this_one(tmp_path: Path) -> None:
-    KeptGrid(tmp_path, ASKED)
+    KeptGrid(tmp_path, ASKED).add(cell("mtp-off", 1, 100.0))
     with pytest.raises(ValueError, match=r"max_tokens 64.*max_tokens 128.*--out"):
         KeptGrid(tmp_path, GridPlan("box", 128, 0.0, 2))
+
+
+def test_a_table_without_a_cell_makes_way(tmp_path: Path) -> None:
+    """A mistyped URL measures nothing; the right one, typed next, must not be refused for it."""
+    KeptGrid(tmp_path, ASKED)
+    other = GridPlan("box", 128, 0.0, 2)
+    KeptGrid(tmp_path, other).add(cell("mtp-off", 1, 100.0))
+    assert KeptGrid(tmp_path, other).has("mtp-off", 0, 1)
+
+
+@pytest.mark.parametrize("foreign", ['{"x": 1}\n', "[]\n", "text\n"])
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path, foreign: str) -> None:
+    path = KeptGrid(tmp_path, ASKED).path
+    path.write_text(foreign, encoding="utf-8")
+    with pytest.raises(ValueError, match="--out"):
+        KeptGrid(tmp_path, ASKED)
+    assert path.read_text(encoding="utf-8") == foreign
 
 
 def test_speedup_is_over_the_same_place_and_never_over_nothing() -> None:

@@ -78,7 +78,8 @@ class Speculation:
         if self.adaptive:
             now = "" if self.steps_now is None else f", at {self.steps_now} when asked"
             return f"{self.algorithm}, adaptive: from {self.num_steps} steps on as it sees fit{now}, topk {self.topk}"
-        return f"{self.algorithm}, {self.num_steps} steps, topk {self.topk}, {self.draft_tokens} draft tokens"
+        steps = f"{self.num_steps} step{'' if self.num_steps == 1 else 's'}"
+        return f"{self.algorithm}, {steps}, topk {self.topk}, {self.draft_tokens} draft tokens"
 
 
 @dataclass(frozen=True, slots=True)
