@@ -1,4 +1,4 @@
-"""A real Slurm, a real job array: ``python -m tests.cluster.on_slurm`` (``tox run -e slurm``), some five minutes.
+"""A real Slurm, a real job array: ``python -m tests.cluster.on_slurm`` (``tox run -e slurm``), some ten minutes.
 
 Starts a cluster of two pretend nodes on this machine, measures target ``slurm`` once as one run and once in four shards,
 loses a node on the way, has another shard pre-empted, and holds the merged verdicts to those of the one run. What is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -165,10 +166,33 @@ def test_shards_are_measured_one_by_one_and_merged(tmp_path, capfd):
     results = tmp_path / "results"
     folders = sorted(map(str, results.glob("*-shard*of2")))
     assert len(folders) == 2
-    code = main(["merge", *folders, f"--results={results}", f"--suite-config={tmp_path / 'suite.toml'}"])
+    words = [
+        f"--results={results}",
+        f"--suite-config={tmp_path / 'suite.toml'}",
+        f"--junitxml={tmp_path / 'j.xml'}",
+    ]
+    code = main(["merge", *folders, *words])
     out = capfd.readouterr().out
     assert code == 0, out
     assert "GO: 2 checks passed" in out
+    names = {case.attrib["name"] for case in ElementTree.parse(tmp_path / "j.xml").iter("testcase")}
+    assert names == {
+        "test_mtp_is_off_unless_asked_for[mtp-off-launch1]",
+        "test_mtp_is_on_when_asked_for[mtp-on-launch1]",
+    }
+
+
+def test_two_builds_are_both_in_the_shard_of_their_arm(tmp_path):
+    builds = "[targets.here.builds.old]\nflags = { sglang-version = '0.5.20' }\n[targets.here.builds.new]\n"
+    here = config(tmp_path)
+    path = tmp_path / "suite.toml"
+    path.write_text(path.read_text() + builds)
+    two = ("--reference=old", "--candidate=new", "--budget=quick", "-k", "mtp_is")
+    planned = perf(tmp_path, here, *two, "--plan", "--format=json", "--shards=2")
+    shards = json.JSONDecoder().raw_decode(planned.out)[0]["shards"]
+    assert [(shard["arms"], shard["launches"]) for shard in shards] == [(["mtp-off"], 2), (["mtp-on"], 2)]
+    one = perf(tmp_path, here, *two, "--plan", "--shard=1/2")
+    assert one.code == 0, one.out
 
 
 @pytest.mark.parametrize(
