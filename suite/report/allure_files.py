@@ -46,6 +46,8 @@ PLACES = {
 OTHERS = (99, "normal")
 QUESTION, ARM, LAUNCH, BUILD, RUN = "question", "arm", "launch", "build", "run"
 """Names of the labels by which an item's page is found again at the end of the run, or later."""
+PART, MEASURED = "part", "measured: every launch"
+"""The label by which launches are folded away behind the verdict on them, and its value."""
 VERDICT = "verdict"
 """In place of a launch's number: the item judges them all."""
 
@@ -66,10 +68,10 @@ def label(item: pytest.Item, run_id: str) -> None:
         allure.dynamic.label(name, value)  # type: ignore[no-untyped-call]
 
 
-def title(question: str, arm: str, launch: str, build: str = "") -> str:
+def title(asked: str, arm: str, launch: str, build: str = "") -> str:
     """`decode throughput, 4 clients, mtp-on, launch 2`; of two builds `mtp-on of the candidate, launch 2`."""
     who = f"{arm} of the {build}" if build else arm
-    return f"{words.asked(question)}, {who}, {launch if launch == VERDICT else f'launch {launch}'}"
+    return f"{asked}, {who}, {launch if launch == VERDICT else f'launch {launch}'}"
 
 
 def _asked(item: pytest.Item) -> tuple[str, str, str, str]:

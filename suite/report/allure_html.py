@@ -17,7 +17,7 @@ from typing import Any
 
 from suite.foreign import lines
 from suite.report import categories
-from suite.report.allure_files import RUN
+from suite.report.allure_files import ARM, BUILD, LAUNCH, PART, QUESTION, RUN
 from suite.report.allure_run import label_of
 from suite.report.told import ToldRun
 from suite.whole import write_whole
@@ -29,6 +29,11 @@ PLACE = HOME / "node_modules" / ".bin" / "allure"
 GET = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(HOME), f"allure@{ALLURE}")
 RUNS_KEPT = 60
 LIMIT_S = 300
+HIDDEN = (
+    *("suite", "subSuite", "feature", "tag", "host", "thread", "framework", "language", "package"),
+    *(QUESTION, ARM, LAUNCH, BUILD, RUN),
+)
+"""Labels that say again what the page says, or what only programs ask for. One that the list is sorted by cannot be hidden."""
 PAGE, HISTORY = "index.html", "history.jsonl"
 
 _ANALYTICS = re.compile(
@@ -71,11 +76,11 @@ def find_allure(named: str | None) -> str:
     return str(Path(found).absolute())
 
 
-def install() -> None:
+def install(limit_s: float = LIMIT_S) -> None:
     """Put Allure into `.allure`, from npm's registry, where it is not there yet.
 
     Raises:
-        ReportError: there is no npm, or it could not.
+        ReportError: there is no npm, or it could not, or took longer than the limit.
     """
     if shutil.which(PLACE) is not None:
         return
@@ -83,7 +88,12 @@ def install() -> None:
     if npm is None:
         raise ReportError("npm is missing: install Node.js 20 or later, which includes it")
     HOME.mkdir(exist_ok=True)
-    done = subprocess.run([npm, *GET[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    try:
+        done = subprocess.run([npm, *GET[1:]], capture_output=True, text=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise ReportError(
+            f"{' '.join(GET)} was not done after {limit_s:.0f} s: is npm's registry to be reached?"
+        ) from None
     if done.returncode:
         raise ReportError(f"{' '.join(GET)} ended with {done.returncode}: {lines(done.stderr.strip())}")
 
@@ -152,13 +162,14 @@ def _settings(name: str) -> dict[str, Any]:
         "historyPath": HISTORY,
         "historyLimit": RUNS_KEPT,
         "appendHistory": True,
+        "hideLabels": list(HIDDEN),
         "categories": {"rules": [{**rule, "expand": True} for rule in categories.rules()]},
         "plugins": {
             "awesome": {
                 "options": {
                     "singleFile": True,
                     "reportLanguage": "en",
-                    "groupBy": ["parentSuite"],
+                    "groupBy": ["parentSuite", PART],
                     "defaultSortBy": "name,asc",
                     "stepTreeExpansion": "expand_failed_only",
                 }

@@ -20,8 +20,8 @@ from suite import redact
 from suite.foreign import NotJSON, json_of, one_line, read_file
 from suite.gate import Key, Verdict
 from suite.metrics import METRICS
-from suite.report import categories, pages, pictures
-from suite.report.allure_files import ARM, BUILD, LAUNCH, QUESTION, RUN, VERDICT, title
+from suite.report import categories, pages, pictures, words
+from suite.report.allure_files import ARM, BUILD, LAUNCH, MEASURED, PART, QUESTION, RUN, VERDICT, title
 from suite.report.ci_system import executor
 from suite.report.told import ToldRun
 from suite.session.plan import CANDIDATE, REFERENCE
@@ -110,16 +110,22 @@ def _complete(result: Result, run: ToldRun, can_draw: bool) -> None:
     result["testCaseId"] = _id("case", *asked)
     for parameter in result.get("parameters") or []:
         parameter["value"] = str(parameter.get("value", "")).strip("'")
-    result["name"] = title(question, arm, launch, build)
+    result["name"] = title(words.aligned(question, _questions(run)), arm, launch, build)
     if launch == VERDICT:
         key = Key(question, arm, "")
         drawn = pictures.of_series(run, key) if can_draw else []
         result["name"] = pages.title_of(run, key)
         result["descriptionHtml"] = pages.of_series(run, key, drawn)
         result["parameters"] = [{"name": "arm", "value": arm}, {"name": "question", "value": question}]
-    labels = {(label["name"], label["value"]): label for label in result.get("labels") or []}
-    result["labels"] = list(labels.values())
+    labels = {(label["name"], label["value"]) for label in result.get("labels") or []}
+    if launch != VERDICT and any(series.question == question for series in run.session.series):
+        labels.add((PART, MEASURED))
+    result["labels"] = [{"name": name, "value": value} for name, value in sorted(labels)]
     _say_what_kind(result, _category(run, question, arm, launch, build))
+
+
+def _questions(run: ToldRun) -> list[str]:
+    return [series.question for series in run.session.series]
 
 
 def _category(run: ToldRun, question: str, arm: str, launch: str, build: str) -> str:

@@ -16,9 +16,9 @@ from suite.report import two_builds, words
 from suite.report.ci_summary import next_steps
 from suite.report.pictures import Picture
 from suite.report.summary import changed_by_arms, of_cause
-from suite.report.terminal import change_of
+from suite.report.terminal import change_of, figure
 from suite.report.told import ToldRun
-from suite.terminal.figures import number, times
+from suite.terminal.figures import in_one_unit, times
 
 BADGES = {
     "broken promise": "#b3261e",
@@ -32,6 +32,9 @@ BADGES = {
 """Behind white words."""
 
 CELL = "padding:3px 10px 3px 0;border-bottom:1px solid rgba(128,128,128,.35);vertical-align:top"
+NUMBER_CHARS = 30
+"""The longest number of a table, with its interval, as HTML."""
+TABLE = "border-collapse:collapse;display:table;width:100%;font-size:.88em"
 SHOWN = 60
 """Rows of a table; the rest is counted."""
 
@@ -99,7 +102,8 @@ def _steps(run: ToldRun, verdicts: Sequence[Verdict]) -> list[str]:
 
 def title_of(run: ToldRun, key: Key) -> str:
     """`decode throughput, 4 clients, mtp-on: regression, output tokens/s -6.1 % (-6.9..-5.2)`; the gravest of its verdicts."""
-    where = f"{words.asked(key.question)}, {key.arm}"
+    asked = words.aligned(key.question, (series.question for series in run.session.series))
+    where = f"{asked}, {key.arm}"
     verdicts = run.of(key.question, key.arm)
     if not verdicts:
         return f"{where}: not judged"
@@ -143,15 +147,20 @@ def _table(verdicts: Sequence[Verdict], run: ToldRun, places: bool = True) -> st
     """A row for each verdict; ``places``: with the question and the arm."""
     if not verdicts:
         return ""
-    heads = ("", "figure", "value", run.session.against, "change (95 % CI)", "margin")
+    heads = ("", "figure", "change (95 % CI)", "value", run.session.against, "margin")
     rows = []
     for verdict in verdicts[:SHOWN]:
         estimate = verdict.estimate
         where = f"{words.asked(verdict.question)}, {verdict.arm}" if places else ""
         word = "not measured" if is_unmeasured(verdict) else _badge(verdict)
-        name = f"{escaped(where)}<br>{escaped(estimate.label)}" if where else escaped(estimate.label)
-        values = (number(v, estimate.unit) for v in (estimate.value, estimate.baseline_value))
-        rows.append((word, name, *values, change_of(estimate), f"{100 * verdict.margin:g} %"))
+        values, unit = in_one_unit([estimate.value, estimate.baseline_value], estimate.unit)
+        name = (
+            f"{escaped(where)}<br>{escaped(figure(estimate, unit))}"
+            if where
+            else escaped(figure(estimate, unit))
+        )
+        change = change_of(estimate).replace(" (", "<br>(")
+        rows.append((word, name, change, *values, f"{100 * verdict.margin:g} %"))
     left = len(verdicts) - SHOWN
     more = f"<p>and {left} more</p>" if left > 0 else ""
     return f"{_rows(heads, rows)}{more}"
@@ -165,9 +174,15 @@ def _cells(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells in HTML; one that is too wide for the page scrolls by itself."""
     head = "".join(f"<th align='left' style='{CELL}'>{name}</th>" for name in heads)
-    body = ("".join(f"<td style='{CELL}'>{cell}</td>" for cell in row) for row in rows)
+    body = ("".join(_cell(cell) for cell in row) for row in rows)
     lines = "".join(f"<tr>{line}</tr>" for line in (head, *body))
-    return f"<div style='overflow-x:auto'><table style='border-collapse:collapse'>{lines}</table></div>"
+    return f"<div style='overflow-x:auto'><table style='{TABLE}'>{lines}</table></div>"
+
+
+def _cell(text: str) -> str:
+    """Names wrap where there is little room; a number stays whole."""
+    wrapping = "normal" if len(text) > NUMBER_CHARS else "nowrap"
+    return f"<td style='{CELL};white-space:{wrapping}'>{text}</td>"
 
 
 def _fold(summary: str, inner: str) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from suite.terminal.figures import times
+
+FIGURE_SPACE = "\u2007"
+"""As wide as a digit, and sorted before any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +53,19 @@ def asked(question: str) -> QuestionParts:
         else:
             others.append(part)
     return QuestionParts(match[1], clients, context, temperature, tuple(others))
+
+
+def aligned(question: str, among: Iterable[str]) -> str:
+    """A question in words, its sizes as wide as the widest of the questions of its name: sorted as text, 8 is before 32."""
+    one = asked(question)
+    alike = [other for name in among if (other := asked(name)).name == one.name]
+    text = str(one)
+    for size, sizes, unit in (
+        (one.clients, [other.clients for other in alike], " client"),
+        (one.context, [other.context for other in alike], " tokens"),
+    ):
+        if size is not None:
+            width = max(len(f"{known:,}") for known in (size, *sizes) if known is not None)
+            shown = f"{size:,}" if unit == " tokens" else f"{size}"
+            text = text.replace(f"{shown}{unit}", f"{shown:{FIGURE_SPACE}>{width}}{unit}", 1)
+    return text

@@ -6,6 +6,6 @@ from suite.report import allure_html
 
 if __name__ == "__main__":
     try:
-        allure_html.install()
+        allure_html.install(limit_s=100)
     except allure_html.ReportError as error:
         print(error)

@@ -57,13 +57,13 @@ def test_the_same_launch_of_two_builds_is_two_entries(results: Path) -> None:
     assert len({result["historyId"] for result in found}) == len(found)
     names = {result["name"] for result in found}
     for build in ("reference", "candidate"):
-        assert f"decode throughput, 1 client, mtp-off of the {build}, launch 1" in names
+        assert f"decode throughput, \u20071 client, mtp-off of the {build}, launch 1" in names
 
 
 def test_what_stood_in_the_way_of_the_reference_is_told_of_its_own_item(results: Path) -> None:
     told_of = {r["name"]: r.get("statusDetails", {}).get("message") for r in made.results(results)}
     assert (
-        told_of["decode throughput, 1 client, mtp-off of the reference, launch 1"]
+        told_of["decode throughput, \u20071 client, mtp-off of the reference, launch 1"]
         == "Infrastructure: no route to the host"
     )
 

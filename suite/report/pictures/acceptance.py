@@ -109,8 +109,8 @@ def _lengths(axes: Axes, lengths: Sequence[Verdict], against: str) -> None:
     )
     axes.set_ylim(-len(lengths) + 0.4, 0.7)
     axes.set_xlim(left=1)
-    axes.set_xlabel("acceptance length, tokens a verify step (1: nothing is accepted)")
-    axes.legend(loc="upper left", fontsize=8.5)
+    axes.set_xlabel("acceptance length, tokens a verify step")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8.5)
 
 
 def _asked(question: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from suite.foreign import one_line
-from suite.gate import Verdict
+from suite.gate import Verdict, Word
 from suite.metrics import METRICS
 from suite.report import words
 from suite.report.pictures.style import WORDS, Picture, canvas, colour, finished
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = 40
-ROW_IN, FURTHEST = 0.37, 0.5
-"""Height of a row, and the largest change that the scale reaches: what is beyond has an arrow."""
+ROW_IN, HEAD_ROWS, FURTHEST = 0.37, 0.75, 0.5
+"""Height of a row, that of a word above its rows in rows, and the largest change that the scale reaches: what is beyond has an arrow."""
 
 
 def forest(
@@ -33,20 +33,37 @@ def forest(
     if not rows:
         return None
     reach = _reach(rows)
-    with canvas(0.75 + ROW_IN * len(rows), edges_in=(0.1, 0.1, 0.5, 0.05)) as (figure, axes):
-        for place, verdict in enumerate(rows):
-            _row(axes, -place, verdict, reach)
+    places, heads, height = _places(rows)
+    with canvas(0.65 + ROW_IN * height, edges_in=(0.2, 0.2, 0.5, 0.02)) as (figure, axes):
         axes.axvline(0, color=colour("ink"), linewidth=1.0)
+        for place, verdict in zip(places, rows, strict=True):
+            _row(axes, -place, verdict, reach)
+        for place, word in heads:
+            _text(axes, -reach, 0.1 - place, word, weight="bold", color=colour(WORDS[word][0]))
         axes.set_xlim(-reach * 1.04, reach * 1.04)
-        axes.set_ylim(-len(rows) + 0.35, 0.85)
+        axes.set_ylim(0.1 - height, 0.65)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:+g} %" if x else "0")
-        left = f"; {len(compared) - SHOWN} smaller ones are in the table" if len(compared) > SHOWN else ""
-        axes.set_xlabel(f"← worse      change, 95 % interval; band: margin{left}      better →")
+        axes.set_xlabel("← worse · change, 95 % interval; band: margin · better →")
         counted = times(len(compared), "change", "changes")
+        title += f", the first {SHOWN} of them," if len(compared) > SHOWN else ""
         said = f"{counted} against the {against}; " + "; ".join(_in_words(v) for v in rows[:5])
         return finished(figure, "forest", f"{title} against the {against}", said)
+
+
+def _places(rows: Sequence[Verdict]) -> tuple[list[float], list[tuple[float, Word]], float]:
+    """How far down each row stands, each word above its rows, and how high all are: in rows."""
+    places: list[float] = []
+    heads: list[tuple[float, Word]] = []
+    at = 0.0
+    for place, verdict in enumerate(rows):
+        if not place or verdict.word != rows[place - 1].word:
+            heads.append((at, verdict.word))
+            at += HEAD_ROWS
+        places.append(at)
+        at += 1
+    return places, heads, at
 
 
 def _reach(rows: Sequence[Verdict]) -> float:
@@ -61,27 +78,24 @@ def _row(axes: Axes, y: float, verdict: Verdict, reach: float) -> None:
     change, low, high = towards_better(verdict)
     name, mark = WORDS[verdict.word]
     grave = verdict.word not in ("pass", "unjudged")
-    axes.barh(y - 0.12, 2 * verdict.margin, left=-verdict.margin, height=0.42, color=colour("band"))
-    axes.plot([max(low, -reach), min(high, reach)], [y - 0.12] * 2, color=colour(name), solid_capstyle="butt")
+    axes.barh(y - 0.16, 2 * verdict.margin, left=-verdict.margin, height=0.36, color=colour("band"))
+    axes.plot([max(low, -reach), min(high, reach)], [y - 0.16] * 2, color=colour(name), solid_capstyle="butt")
     for end, beyond, arrow in ((low, low < -reach, "<"), (high, high > reach, ">")):
         if beyond:
-            axes.plot([max(-reach, min(reach, end))], [y - 0.12], arrow, color=colour(name))
-    axes.plot([max(-reach, min(reach, change))], [y - 0.12], mark, color=colour(name), markersize=7)
-    weight = "bold" if grave else "normal"
+            axes.plot([max(-reach, min(reach, end))], [y - 0.16], arrow, color=colour(name))
+    axes.plot([max(-reach, min(reach, change))], [y - 0.16], mark, color=colour(name), markersize=7)
     asked = words.asked(verdict.question)
-    where = f"{asked}, {verdict.arm}" + (f": {estimate.label}" if estimate.label != asked.title else "")
-    behind = {"facecolor": colour("paper"), "edgecolor": "none", "pad": 0.8}
-    axes.text(
-        -reach,
-        y + 0.2,
-        one_line(where, 58 if grave else 70),
-        va="bottom",
-        fontsize=9,
-        weight=weight,
-        bbox=behind,
-    )
-    told = f"{verdict.word}  {percent(estimate.change)}" if grave else percent(estimate.change)
-    axes.text(reach, y + 0.2, told, va="bottom", ha="right", fontsize=9, weight=weight, color=colour(name))
+    where = f"{asked}, {verdict.arm}"
+    where += f": {estimate.label}" if not where.lower().startswith(estimate.label.lower()[:8]) else ""
+    weight = "bold" if grave else "normal"
+    _text(axes, -reach, y + 0.13, one_line(where, 58))
+    told = percent(estimate.change)
+    _text(axes, reach, y + 0.13, told, ha="right", weight=weight, color=colour(name))
+
+
+def _text(axes: Axes, x: float, y: float, text: str, **how: Any) -> None:
+    behind = {"facecolor": colour("paper"), "edgecolor": "none", "pad": 0.6}
+    axes.text(x, y, text, va="bottom", fontsize=9, bbox=behind, **how)
 
 
 def towards_better(verdict: Verdict) -> tuple[float, float, float]:

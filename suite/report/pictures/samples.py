@@ -34,7 +34,7 @@ def samples(
     ) as (figure, grid):
         for axes, verdict in zip(grid[:, 0], shown, strict=True):
             _panel(axes, series.launches, before.launches if before else [], verdict, against)
-        grid[-1, 0].set_xlabel("rounds in the order in which they were played, by launch")
+        grid[-1, 0].set_xlabel("rounds as they were played, by launch")
         said = "; ".join(
             f"{v.estimate.label} {number(v.value, v.estimate.unit)}, {percent(v.change)} against the {against}: {v.word}"
             for v in shown
