@@ -110,6 +110,8 @@ class Run:
         self._open = ExitStack()
         self._entered: list[Launcher | AttachLauncher] = []
         self._up = Up(duet=duet)
+        self._untold_errors: dict[LaunchId, Exception] = {}
+        """Why a launch failed that in a duet the other build's item asked for: its own items tell it."""
         self._failed: dict[str, Exception] = {}
         self._lost: Exception | None = None
         """Why nothing at all can be launched, once that is known."""
@@ -214,11 +216,14 @@ class Run:
             return self.served(other)
         except SupervisorLost:
             raise
-        except (ServerError, HostError, ProbeError, ArmUnavailable):
-            return None  # its own items tell why
+        except (ServerError, HostError, ProbeError, ArmUnavailable) as error:
+            self._untold_errors[other] = error
+            return None
 
     def _another(self, launch_id: LaunchId) -> RunningArm:
         """Take down what is up, and launch this."""
+        if (untold := self._untold_errors.pop(launch_id, None)) is not None:
+            raise untold
         self._stop(self._up.in_the_way_of(launch_id))
         self.tell_waiting()
         if (why := self.losses.given_up(launch_id.who)) is not None:

@@ -67,11 +67,12 @@ def test_a_duet_sends_each_round_to_both_in_turn_and_needs_one_launch_of_each(tm
         assert "".join(build[0] for build in rounds) == "rccrrc" + "crrccr"
 
 
+@pytest.mark.parametrize("duet", [(), ("--duet",)])
 def test_an_arm_that_one_build_refuses_is_found_before_the_first_launch_and_stops_nothing_else(
-    tmp_path: Path,
+    tmp_path: Path, duet: tuple[str, ...]
 ) -> None:
     refusing = 'builds = { same = {}, old = { flags = { fault = "removed-flag=--speculative-algorithm" } } }'
-    options = ("--reference=same", "--candidate=old", "--launches=1", *ASKED)
+    options = ("--reference=same", "--candidate=old", "--launches=1", *ASKED, *duet)
     ran = perf(tmp_path, config(tmp_path, more=refusing), *options)
     assert ran.code == 1, ran.out
     assert "mtp-on does not start" in words_of(ran)
