@@ -17,7 +17,7 @@ def test_half_a_switch_leaves_mtp_off(speculation, table):
     """Speculative flags without --speculative-algorithm are ignored."""
     speculation.must_be_off()
     for flag in speculation.ignored:
-        table.note(f"SGLang ignores --{flag} without a word: --speculative-algorithm is not given")
+        table.note(f"SGLang silently ignores --{flag}: --speculative-algorithm is not given")
 
 
 @pytest.mark.arms("mtp-headless")

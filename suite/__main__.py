@@ -18,8 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == [perf.NAME]:
         perf.run(words[1:])
-    from suite.cli import commands  # more than a second of imports, which perf becomes pytest without
-
+    try:
+        from suite.cli import commands  # more than a second of imports, which perf becomes pytest without
+    except KeyboardInterrupt:
+        return 130
     known = commands.parser()
     if not words:
         known.print_help(sys.stderr)

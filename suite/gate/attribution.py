@@ -17,7 +17,7 @@ EXPLAINS = ("launch", "activation", "canary", "log")
 """Kinds of promise that, once broken, explain every other fault of the arm; the first of them is the cause."""
 
 NO_START = "does not start: "
-ONE_PLACE = re.compile(r"^not measured: |^launch \d+: |\d+ of \d+ rounds, first ")
+ONE_PLACE = re.compile(r"^not measured: |^launch \d+: |\d+ of \d+ rounds, first |[\w.-]+ was not asked; ")
 SPELLED = re.compile(r" \([^()]*\)$")
 DISTURBANCE = re.compile(r"(?P<name>\w+) \((?P<evidence>.*)\)", re.DOTALL)
 """A reason not to trust a figure, and what was seen: in each round something else of the same."""

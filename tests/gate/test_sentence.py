@@ -491,3 +491,11 @@ def test_many_arms_that_do_not_start_are_counted() -> None:
     assert said.startswith(
         "NO-GO: arm-0, arm-1 and 3 more arms do not start: the server ended with exit status 2"
     )
+
+
+def test_a_run_that_was_stopped_says_so_once_for_all_arms() -> None:
+    asked = [
+        Asked("decode_throughput[c8]", arm, ["tpot_s"], unmeasured=f"{arm} was not asked; ended by SIGINT")
+        for arm in (OFF, ON)
+    ]
+    assert made({}, asked=asked).sentence == "CANNOT TELL: 2 of 2 figures not measured: ended by SIGINT"
