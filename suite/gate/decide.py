@@ -23,6 +23,7 @@ from suite.gate.uncertainty import (
     common_shift,
     pass_spread,
     raw_spread,
+    relative_excess,
     relative_spread,
     within_run_reference,
 )
@@ -43,7 +44,8 @@ class Decision:
     """What the rule says of each run (N) and column (G); changes and standard errors in log units, + = worse.
 
     by_common: regression or improvement by the test of all arms together; common_shift: undecided, while every arm
-    moved for sure and alike, beyond the margin; between, within: variances between sessions and launches of a column minus controls.
+    moved for sure and alike, beyond the margin; between, within: variances between sessions and launches of a column minus controls; excess: what
+    this run adds because its rounds are clearly noisier than the baseline's.
     Of a column that is steps times acceptance, everything here is about the steps; accepted with its standard error
     and df is what acceptance adds (0 elsewhere); by_acceptance: the steps did not move, acceptance did. stated: how far
     sessions differ is stated, not learned.
@@ -67,6 +69,7 @@ class Decision:
     sdc: Array
     between: Array
     within: Array
+    excess: Array
     sessions: Array
     inverse_launches: Array
     accepted: Array
@@ -236,6 +239,7 @@ def _conclude(e: _Evidence) -> Decision:
         sdc=_smallest(e),
         between=between_sessions(data),
         within=data.within.variance,
+        excess=relative_excess(data),
         sessions=data.sessions,
         inverse_launches=data.inverse_launches,
         accepted=e.accepted[0],

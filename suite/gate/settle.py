@@ -20,6 +20,7 @@ MORE_PROMPTS = (1.5, 2, 3, 4, 6, 8, 16, 32)
 MORE_ROUNDS = (2, 3, 4)
 MORE_LAUNCHES = (3, 6, 9, 12)
 MORE_SESSIONS = 10
+QUIET = "the same run on a quiet machine (its rounds are clearly noisier than the baseline's)"
 LAUNCHES_DIFFER = 1.5
 """Times what rounds explain: below it launches bring no more than rounds do, which cost no server start."""
 INTERLEAVED = "an interleaved run of both builds (--reference, --candidate) would settle it"
@@ -30,7 +31,8 @@ class Known:
     """What is known of one column, and how much was measured; changes and variances in logs, + = worse.
 
     change: of the column without acceptance; accepted: what acceptance adds, from `prompts` prompts. round_noise: of
-    the variance `within` of a launch, what its rounds explain.
+    the variance `within` of a launch, what its rounds explain; excess: what a launch of this run has on top of that, because
+    its rounds are clearly noisier than the baseline's.
     """
 
     margin: float
@@ -40,6 +42,7 @@ class Known:
     between: float
     within: float
     round_noise: float
+    excess: float
     inverse: float
     accepted: float
     accepted_variance: float
@@ -59,7 +62,7 @@ class Known:
         """Of the change without acceptance."""
         if self.only_acceptance:
             return 0.0
-        launch = self.within * (1 / self.launches + self.inverse / self.sessions)
+        launch = (self.within + self.excess) / self.launches + self.within * self.inverse / self.sessions
         return self.between * (1 + 1 / self.sessions) + launch
 
     def settled(self) -> bool:
@@ -89,7 +92,8 @@ class Known:
     def with_rounds(self, rounds: int) -> Known:
         """The same with so many rounds per launch, here and in the baseline's later sessions."""
         less = self.round_noise * (1 - self.rounds / rounds)
-        return replace(self, rounds=rounds, within=max(self.within - less, 0.0))
+        excess = self.excess * self.rounds / rounds
+        return replace(self, rounds=rounds, within=max(self.within - less, 0.0), excess=excess)
 
     def with_sessions(self, sessions: int) -> Known:
         """The same against so many sessions; what three would show is not known of fewer: suppose what is usual."""
@@ -102,6 +106,8 @@ def settle(matrix: Matrix, decision: Decision, g: int, round_s: float = math.nan
     if decision.common_shift[0, g]:
         return f"common shift, {moved(matrix, decision, g)}: {INTERLEAVED}"
     known = _known(matrix, decision, g)
+    if known.excess > 0 and replace(known, excess=0.0).settled():
+        return f"{QUIET} would settle it"
     for text, more in _cures(known):
         if more.settled():
             return f"{text}{_cost(known, more, round_s)} would settle it"
@@ -163,6 +169,7 @@ def _known(matrix: Matrix, decision: Decision, g: int) -> Known:
     borne, pairs = matrix.acceptance.borne.get(g), matrix.acceptance.judged.get(g)
     asked = pairs or (borne.pairs if borne else None)
     change = float(decision.relative[0, g])
+    launches = int(np.sum(~np.isnan(matrix.new[0, :, g])))
     return Known(
         margin=float(matrix.layout.margin[g]),
         tests=max(int(matrix.layout.gated.sum()), 1),
@@ -171,12 +178,13 @@ def _known(matrix: Matrix, decision: Decision, g: int) -> Known:
         between=float(decision.between[0, g]),
         within=float(decision.within[0, g]),
         round_noise=float(matrix.layout.cost[g] * mean(matrix.rounds.new[0, :, g], 0)),
+        excess=float(decision.excess[0, g]) * launches,
         inverse=float(decision.inverse_launches[0, g]),
         accepted=change if pairs else float(decision.accepted[0, g]),
         accepted_variance=float(decision.se[0, g] ** 2 if pairs else decision.accepted_se[0, g] ** 2),
         prompts=int(asked.number[0]) if asked else 0,
         rounds=int(matrix.played[g]),
-        launches=int(np.sum(~np.isnan(matrix.new[0, :, g]))),
+        launches=launches,
         sessions=int(decision.sessions[0, g]),
         only_acceptance=pairs is not None,
     )

@@ -52,10 +52,13 @@ def relative_spread(data: Deltas) -> Spread:
     usual = Spread(
         np.where(data.many, many.variance, single.variance), np.where(data.many, many.df, single.df)
     )
-    controls = of_controls(data.excess_variance, data.layout) * np.where(
-        data.layout.machine, data.layout.cost - 1, 0.0
-    )
-    return _with_excess(usual, data.excess_variance + controls, data)
+    return _with_excess(usual, relative_excess(data), data)
+
+
+def relative_excess(data: Deltas) -> Array:
+    """What a clearly noisier run adds to the variance of a change relative to its controls: theirs too."""
+    controls = np.where(data.layout.machine, data.layout.cost - 1, 0.0)
+    return np.asarray(data.excess_variance + controls * of_controls(data.excess_variance, data.layout))
 
 
 def _with_excess(usual: Spread, more: Array, data: Deltas) -> Spread:

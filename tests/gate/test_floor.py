@@ -2,7 +2,10 @@
 
 import pytest
 
-from suite.gate.floor import noise_floor
+from suite.gate import Key
+from suite.gate.floor import NoiseFloor, noise_floor
+from suite.report.summary import of_noise
+from suite.terminal.looks import Looks
 from tests.gate.sessions import session
 
 
@@ -36,3 +39,13 @@ def test_one_launch_of_one_round_says_what_it_cannot_say() -> None:
     assert floor.round_cv is None
     assert floor.launch_sd is None
     assert floor.sdc_one_session > 0
+
+
+def test_the_table_shows_each_figure_in_its_column() -> None:
+    key = Key("decode[c1]", "mtp-on", "tpot_s")
+    told = NoiseFloor(key, 0.0125, "s", 0.0123, 0.0045, 0.067, 0.031)
+    one_launch = NoiseFloor(key, 0.0125, "s", None, None, 0.067, 0.031)
+    lines = of_noise([told, one_launch], Looks())
+    figures = [line.split("tpot_s")[1].split() for line in lines if "tpot_s" in line]
+    assert " ".join(figures[0]) == "12.5 ms 1.23 % 0.45 % 6.7 % 3.1 %"
+    assert " ".join(figures[1]) == "12.5 ms - - 6.7 % -"

@@ -1,10 +1,13 @@
 """How often answers part, and when that is more than near ties explain."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.questions.lossless import GreedyAnswer, compare
+from suite.questions.lossless import GreedyAnswer, GreedyAnswers, compare
+from suite.session.outcomes import BrokenPromise
 
 
 def _answers(*texts: str) -> dict[str, GreedyAnswer]:
@@ -50,3 +53,21 @@ def test_partings_are_the_unequal_pairs_and_tokens_never_exceed_the_answers(pair
     found = compare(off, on)
     assert found.partings == sum(a != b for a, b in pairs)
     assert 0 <= found.tokens <= sum(answer.tokens for answer in off.values())
+
+
+def _agree(off: dict[str, GreedyAnswer], on: dict[str, GreedyAnswer]) -> None:
+    """Hold MTP's answers to those without, at once in fifty tokens at the most."""
+    served = SimpleNamespace(launch_id=SimpleNamespace(arm="mtp-on"))
+    noted = {"mtp-off": off, "mtp-on": on}
+    GreedyAnswers(served, noted, 4, 64).must_agree_with("mtp-off", 0.02)  # type: ignore[arg-type]
+
+
+def test_one_parting_is_a_near_tie_however_early_and_two_that_come_too_often_are_not():
+    off = _answers("aaaa" * 8, "bbbb" * 8, "cccc" * 8)
+    _agree(off, _answers("x" * 32, "bbbb" * 8, "cccc" * 8))
+    with pytest.raises(
+        BrokenPromise, match=r"MTP changes the answers: 2 of 3 answers part, .* and may be 0\.02"
+    ):
+        _agree(off, _answers("x" * 32, "y" * 32, "cccc" * 8))
+    rare = _answers("a" * 400, "b" * 400)
+    _agree(rare, _answers("a" * 396 + "xxxx", "b" * 396 + "yyyy"))

@@ -55,6 +55,14 @@ def judge(*verdicts: Verdict, asked: list[object] | None = None, **plan: object)
     return Judge(lambda: session, said)
 
 
+def ends(one: Judge, kind: type[BaseException], match: str | None = None) -> str:
+    """What the series ends with, which must be of that kind: a skip of the code must be no skip of the test."""
+    with pytest.raises(BaseException, match=match) as end:
+        one.decide(SERIES)
+    assert type(end.value) is kind
+    return str(end.value)
+
+
 ENDS = {
     "broken promise": BrokenPromise,
     "regression": Regression,
@@ -66,11 +74,9 @@ ENDS = {
 
 @pytest.mark.parametrize(("word", "raised"), ENDS.items())
 def test_a_word_ends_as_what_it_is_and_tells_headline_and_run(word: str, raised: type[BaseException]) -> None:
-    with pytest.raises(raised) as end:
-        judge(verdict("tpot_s", word)).decide(SERIES)
-    assert type(end.value) is raised
-    assert str(end.value).startswith(f"tpot_s is {word}")
-    assert ("the run: the sentence" in str(end.value)) is (word != "unjudged")
+    told = ends(judge(verdict("tpot_s", word)), raised)
+    assert told.startswith(f"tpot_s is {word}")
+    assert ("the run: the sentence" in told) is (word != "unjudged")
 
 
 @pytest.mark.parametrize("word", ["pass", "improvement"])
@@ -82,24 +88,20 @@ def test_what_is_well_ends_well(word: str) -> None:
     ("graver", "milder"), [(a, b) for i, a in enumerate(ENDS) for b in [*list(ENDS)[i + 1 :], "pass"]]
 )
 def test_the_gravest_word_decides_and_the_other_is_told_beside_it(graver: str, milder: str) -> None:
-    with pytest.raises(ENDS[graver]) as end:
-        judge(verdict("output_tokens_per_s", milder), verdict("ttft_s", graver)).decide(SERIES)
-    assert type(end.value) is ENDS[graver]
-    lines = str(end.value).splitlines()
+    told = ends(judge(verdict("output_tokens_per_s", milder), verdict("ttft_s", graver)), ENDS[graver])
+    lines = told.splitlines()
     assert lines[0].startswith(f"ttft_s is {graver}")
     assert lines[1:] == [] or f"{milder}: output_tokens_per_s is {milder}" in lines
 
 
 def test_what_a_run_is_for_changes_what_a_word_ends_as() -> None:
-    with pytest.raises(pytest.skip.Exception, match="tpot_s is regression"):
-        judge(verdict("tpot_s", "regression"), accepted="a slower kernel that is right").decide(SERIES)
-    with pytest.raises(pytest.skip.Exception, match="tpot_s is inconclusive"):
-        judge(verdict("tpot_s", "inconclusive"), recording=True).decide(SERIES)
-    with pytest.raises(BaselineMissing, match="tpot_s is unjudged"):
-        judge(verdict("tpot_s", "unjudged"), require_baseline=True).decide(SERIES)
+    skipped = pytest.skip.Exception
+    right = judge(verdict("tpot_s", "regression"), accepted="a slower kernel that is right")
+    ends(right, skipped, "tpot_s is regression")
+    ends(judge(verdict("tpot_s", "inconclusive"), recording=True), skipped, "tpot_s is inconclusive")
+    ends(judge(verdict("tpot_s", "unjudged"), require_baseline=True), BaselineMissing, "tpot_s is unjudged")
     for word in ("broken promise", "invalid"):  # neither recording nor accepting excuses these
-        with pytest.raises(ENDS[word]):
-            judge(verdict("tpot_s", word), accepted="yes", recording=True).decide(SERIES)
+        ends(judge(verdict("tpot_s", word), accepted="yes", recording=True), ENDS[word])
 
 
 def test_a_series_without_a_verdict_is_skipped_in_words() -> None:
@@ -161,14 +163,12 @@ def test_only_the_items_of_undecided_series_are_wanted_again() -> None:
 
 
 def test_a_broken_promise_is_told_by_its_headlines_and_the_rest_by_what_they_share() -> None:
-    with pytest.raises(BrokenPromise, match=r"\Atpot_s is broken promise\nttft_s is broken promise"):
-        judge(
-            *(verdict(m, "broken promise", "do this", None, "below the floor") for m in ("tpot_s", "ttft_s"))
-        ).decide(SERIES)
-    with pytest.raises(InvalidMeasurement, match=r"\Athrottled \(TPOT, TTFT\); cool it"):
-        judge(*(verdict(m, "invalid", "cool it", None, "throttled") for m in ("tpot_s", "ttft_s"))).decide(
-            SERIES
-        )
+    promises = (
+        verdict(m, "broken promise", "do this", None, "below the floor") for m in ("tpot_s", "ttft_s")
+    )
+    ends(judge(*promises), BrokenPromise, r"\Atpot_s is broken promise\nttft_s is broken promise")
+    throttled = (verdict(m, "invalid", "cool it", None, "throttled") for m in ("tpot_s", "ttft_s"))
+    ends(judge(*throttled), InvalidMeasurement, r"\Athrottled \(TPOT, TTFT\); cool it")
 
 
 def test_an_accepted_regression_is_no_missing_baseline() -> None:
@@ -185,5 +185,4 @@ def test_what_was_not_measured_is_told_in_full_where_it_failed_and_here_by_its_f
         judge(first).decide(SERIES)
     with pytest.raises(pytest.skip.Exception, match=r"\Anot measured: tpot_s is gone\Z"):
         judge(second, first).decide(SERIES)
-    with pytest.raises(InvalidMeasurement, match="ttft_s is gone"):
-        judge(verdict("tpot_s", "pass"), second).decide(SERIES)
+    ends(judge(verdict("tpot_s", "pass"), second), InvalidMeasurement, "ttft_s is gone")
