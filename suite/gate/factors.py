@@ -34,6 +34,8 @@ def why(verdict: Verdict, judged: Judgement) -> list[str]:
     if verdict.word not in ("regression", "inconclusive"):
         return []
     said = [_step_or_acceptance(verdict, judged)] if METRICS[verdict.metric].kind == "decode" else []
+    if verdict.word == "inconclusive":
+        said = [f"if it is more than chance: {sentence}" for sentence in said if sentence]
     changed = judged.changes.get((verdict.question, verdict.arm))
     if changed:
         said.append(f"likely cause, changed since the {judged.against}: {changed}")

@@ -54,6 +54,11 @@ def test_what_was_changed_is_named_as_the_likely_cause():
     assert told == ["likely cause, changed since the baseline: attention_backend flashinfer -> triton"]
 
 
+def test_what_is_undecided_is_said_to_have_got_slower_only_if_it_is_no_chance():
+    (told,) = _judged(0.25, None, word="inconclusive")
+    assert told == "if it is more than chance: steps got slower: time per step +25.0%"
+
+
 def test_a_metric_that_passed_needs_no_cause():
     assert _judged(0.25, 0.0, word="pass", changes={(Q, ARM): "x 1 -> 2"}) == []
 
