@@ -135,7 +135,7 @@ def _broken(outcomes: Sequence[Outcome]) -> list[str]:
         if outcome.word in ("broken", "infrastructure", "unproven") and outcome.name != "ArmUnavailable":
             word = "broken promise" if outcome.word == "broken" else outcome.word
             said = one_line(outcome.short or outcome.text, EVIDENCE_CHARS)
-            told.setdefault((word, said), []).append(f"{outcome.item} {outcome.arm}")
+            told.setdefault((word, said), []).append(f"{outcome.item} {outcome.arm}".strip())
     return [f"{word}, {', '.join(dict.fromkeys(items))}: {said}" for (word, said), items in told.items()]
 
 
