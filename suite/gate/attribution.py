@@ -18,6 +18,7 @@ EXPLAINS = ("launch", "activation", "canary", "log")
 
 NO_START = "does not start: "
 ONE_PLACE = re.compile(r"^not measured: |^launch \d+: |\d+ of \d+ rounds, first |[\w.-]+ was not asked; ")
+ASKED = re.compile(r"^(MTP is (?:on|off)) although .*")
 SPELLED = re.compile(r" \([^()]*\)$")
 DISTURBANCE = re.compile(r"(?P<name>\w+) \((?P<evidence>.*)\)", re.DOTALL)
 """A reason not to trust a figure, and what was seen: in each round something else of the same."""
@@ -76,7 +77,7 @@ def _promises(session: Session, judged: Judgement, left: dict[Key, Verdict]) -> 
         figures += _own_figures(outcomes, left)
         others = [o for o in followers.get(same, []) if not _has_figure(o, figures)]
         kind = "launch" if outcomes[0].kind == "launch" else "promise"
-        found.append(Cause(kind, _named(outcomes[0], arms), arms, [k.said for k in figures], _items(others)))
+        found.append(Cause(kind, _named(outcomes, arms), arms, [k.said for k in figures], _items(others)))
     return found
 
 
@@ -86,12 +87,14 @@ def _rank(outcome: Outcome) -> tuple[int, bool]:
 
 
 def _same(outcome: Outcome) -> str:
-    """Two arms with one fault say it with other figures in brackets."""
-    return SPELLED.sub("", outcome.short or outcome.text.split("\n", 1)[0])
+    """Two arms with one fault say it with other figures in brackets, or with the flags that each was given."""
+    return ASKED.sub(r"\1", SPELLED.sub("", outcome.short or outcome.text.split("\n", 1)[0]))
 
 
-def _named(outcome: Outcome, arms: Sequence[str]) -> str:
-    text = outcome.short or outcome.text.split("\n", 1)[0]
+def _named(outcomes: Sequence[Outcome], arms: Sequence[str]) -> str:
+    text, *others = dict.fromkeys(o.short or o.text.split("\n", 1)[0] for o in outcomes)
+    if others and ASKED.match(text):
+        return f"{text} ({listed(arms)})"
     if text.startswith(NO_START):
         return f"{listed(arms)} {'does' if len(arms) == 1 else 'do'} not start: {text.removeprefix(NO_START)}"
     if "MTP" in text or any(arm in text for arm in arms):

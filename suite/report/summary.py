@@ -18,6 +18,8 @@ from suite.terminal import table
 from suite.terminal.figures import number, times
 from suite.terminal.looks import Looks
 
+ALONE = ("promise", "launch", "infrastructure")
+"""Kinds of cause that the lines on broken promises tell."""
 EVIDENCE_CHARS = 400
 """How much of what a server or a file said is shown in one line."""
 
@@ -93,10 +95,11 @@ def _counted(judgement: Judgement, outcomes: Sequence[Outcome]) -> str:
 
 
 def _causes(causes: Sequence[Cause]) -> list[str]:
-    """Every cause with what follows from it, where the sentence could not hold them all."""
+    """Causes with what follows from them, where the sentence could not hold all; a promise alone has its own line."""
     if len(causes) <= SHOWN_CAUSES and all(len(cause.text) <= SHOWN_TEXT for cause in causes):
         return []
-    return ["causes:", *(f"  {of_cause(cause)}" for cause in causes)]
+    told = [cause for cause in causes if cause.figures or cause.others or cause.kind not in ALONE]
+    return ["causes:", *(f"  {of_cause(cause)}" for cause in told)] if told else []
 
 
 def of_cause(cause: Cause) -> str:

@@ -499,3 +499,20 @@ def test_a_run_that_was_stopped_says_so_once_for_all_arms() -> None:
         for arm in (OFF, ON)
     ]
     assert made({}, asked=asked).sentence == "CANNOT TELL: 2 of 2 figures not measured: ended by SIGINT"
+
+
+def test_one_fault_of_several_spellings_is_one_cause() -> None:
+    flags = {
+        ON: "--speculative-algorithm NEXTN",
+        "lower": "--speculative-algorithm nextn",
+        "short": "--speculative-algo NEXTN",
+    }
+    outcomes = [
+        Outcome(f"q-{arm}", "activation", arm, 1, "broken", said, "BrokenPromise", said)
+        for arm, flag in flags.items()
+        for said in [f"MTP is off although {flag} was given: all witnesses agree"]
+    ]
+    assert made({}, outcomes=outcomes).sentence == (
+        "NO-GO: MTP is off although --speculative-algorithm NEXTN was given: all witnesses agree "
+        "(mtp-on, lower and short)"
+    )
