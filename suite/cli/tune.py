@@ -228,9 +228,7 @@ def _one(
         version = read_server(server.base_url, api_key=server.api_key).version or ""
         for place in due:
             _, kind, clients, _ = place
-            print(
-                f"{launch.arm}, {kind}, {clients} client{'' if clients == 1 else 's'}: ", end="", flush=True
-            )
+            print(f"{launch.arm}, {kind}, {times(clients, 'client', 'clients')}: ", end="", flush=True)
             try:
                 cell = cells.measure(endpoint, place, asked, version)
             except LoadError as error:

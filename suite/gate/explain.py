@@ -21,7 +21,7 @@ from suite.gate.settle import settle
 from suite.gate.spread import Spread
 from suite.gate.verdicts import Estimate, Factor, Verdict, Word, change_line
 from suite.sglang import config_diff
-from suite.terminal.figures import interval, percent
+from suite.terminal.figures import interval, percent, times
 
 SHOWN_CHANGES = 3
 
@@ -201,12 +201,12 @@ class Explanation:
     def _grounds(self) -> str:
         """What the judgement rests on."""
         sessions = int(self._at(self.decision.sessions))
-        recorded = f"{sessions} baseline session{'' if sessions == 1 else 's'}"
+        recorded = times(sessions, "baseline session", "baseline sessions")
         pairs = self._pairs()
         if pairs is None:
             return recorded
         prompts = int(pairs.number[0])
-        return f"{prompts} prompt{'' if prompts == 1 else 's'} compared one by one, {recorded}"
+        return f"{times(prompts, 'prompt', 'prompts')} compared one by one, {recorded}"
 
     def _why(self, word: Word) -> str:
         d, margin = self.decision, f"{100 * self.rule.margin:g} %"

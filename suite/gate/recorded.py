@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from suite.gate.baselines import Recorded
+from suite.terminal.figures import times
 
 SESSIONS = 5
 """Recorded sessions of one build from which on another changes little; the stated error rates are those of five."""
@@ -52,5 +53,5 @@ def _span(starts: Iterable[str]) -> timedelta | None:
 def _length(span: timedelta) -> str:
     minutes = max(1, round(span.total_seconds() / 60))
     if minutes < 90:
-        return f"{minutes} minute{'' if minutes == 1 else 's'}"
+        return times(minutes, "minute", "minutes")
     return f"{round(minutes / 60)} hours"

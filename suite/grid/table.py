@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suite.grid.cells import Cell, speedup
 from suite.terminal import markdown as md
-from suite.terminal.figures import number
+from suite.terminal.figures import number, times
 
 Cells = Mapping[tuple[str, int, int], Cell]
 HEAD = (
@@ -50,7 +50,7 @@ def _row(cells: Cells, cell: Cell, off: str) -> list[str]:
 
 def cell_name(arm: str, context: int, clients: int) -> str:
     """``mtp-on, context 1024, 4 clients``."""
-    return f"{arm}, context {context or 'natural'}, {clients} client{'' if clients == 1 else 's'}"
+    return f"{arm}, context {context or 'natural'}, {times(clients, 'client', 'clients')}"
 
 
 def _figure(value: float | None) -> str:

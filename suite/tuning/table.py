@@ -9,7 +9,7 @@ from statistics import mean
 
 from suite.terminal import figures
 from suite.terminal import markdown as md
-from suite.terminal.figures import percent
+from suite.terminal.figures import percent, times
 from suite.tuning.cells import TuningCell
 from suite.tuning.gains import Cells, Gain, gain
 
@@ -83,7 +83,7 @@ def notes(cells: Cells) -> list[str]:
             f"Cells of several builds, not to be compared: SGLang {', '.join(builds)}. Name another --out."
         )
     for cell in cells.values():
-        where = f"{cell.arm}, {cell.kind}, {cell.clients} client{'' if cell.clients == 1 else 's'}"
+        where = f"{cell.arm}, {cell.kind}, {times(cell.clients, 'client', 'clients')}"
         if cell.note:
             told.append(f"{where}: {cell.note}")
     return told

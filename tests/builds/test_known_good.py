@@ -46,7 +46,7 @@ def test_a_checkout_goes_back_to_its_commit() -> None:
 
 
 def test_a_patched_build_is_told_to_be_in_no_commit() -> None:
-    assert "by hand" in known_good.way_back(built(changed_files="sglang/srt/x.py"))[-1]
+    assert "restore them yourself" in known_good.way_back(built(changed_files="sglang/srt/x.py"))[-1]
 
 
 @pytest.mark.parametrize(

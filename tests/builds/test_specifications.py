@@ -127,7 +127,7 @@ def test_nothing_can_be_made_on_another_machine_or_of_somebody_elses_server(tmp_
         _resolved(far, "sglang==0.5.23")
     assert _resolved(far, "patched").launch == config.ProcessLaunch(python="/opt/patched/bin/python")
     attached = _suite(tmp_path, launch={"kind": "attach", "url": "http://127.0.0.1:30000"})
-    with pytest.raises(BuildError, match="somebody else"):
+    with pytest.raises(BuildError, match="running server"):
         _resolved(attached, "own")
 
 
