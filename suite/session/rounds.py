@@ -16,8 +16,8 @@ from suite.load import Round as LoadRound
 from suite.session import entries
 from suite.session.asked import PlannedWorkload
 from suite.session.collection import SeriesId
-from suite.session.environment import Watched
 from suite.session.fitness import not_warmed_up, tolerated
+from suite.session.gpu_monitor import Watched
 from suite.session.measurement import require_answers
 from suite.session.mishaps import mishaps
 from suite.session.recording import STORED, WorkloadResult
@@ -81,7 +81,7 @@ class RoundPlayer:
         """
         warmup_s = self._warmed(asked, played)
         other_s = beside.rounds._warmed(asked, beside.played) if beside is not None else 0.0
-        with self._run.environment.watching() as watched:
+        with self._run.gpu_monitor.watching() as watched:
             mine = _Turn(self, asked, played, watched)
             turns = Turns(mine)
             if beside is not None:
@@ -115,7 +115,7 @@ class RoundPlayer:
         if any(len(round_.ok) < len(round_.requests) for round_ in played.rounds):
             self._served.must_live()  # what looks like failing requests may be its end
         played.invalid.extend(
-            self._run.environment.invalid(watched, self._run.target.arm_env(self._served.arm))
+            self._run.gpu_monitor.invalid(watched, self._run.target.arm_env(self._served.arm))
         )
         if "power_capped" not in self._run.target.tolerate:
             played.clocks = watched.clocks
@@ -135,7 +135,7 @@ class RoundPlayer:
             )
         )
         self._served.check()
-        self._run.environment.must_have_stayed_sound(watched)
+        self._run.gpu_monitor.must_have_stayed_sound(watched)
         if len(played.rounds) < asked.rounds:
             self._run.stopping.check()
         require_answers(played)

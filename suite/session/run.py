@@ -30,6 +30,7 @@ from suite.session import fold, journal
 from suite.session.disk import ResultsDisk
 from suite.session.entries import Entry, Failed, Launching, Note, Ready, RoundDone, ServerEnded
 from suite.session.environment import HostEnvironment
+from suite.session.gpu_monitor import GpuMonitor
 from suite.session.journal import Journal
 from suite.session.losses import Losses
 from suite.session.outcomes import AnotherBuild, ArmUnavailable, family
@@ -103,6 +104,7 @@ class Run:
         """The builds that are served, by the names of their slots."""
         self.target = under_test(self.sides).target
         self.environment = HostEnvironment(suite, self.target)
+        self.gpu_monitor = GpuMonitor(self.environment)
         self._launchers = self._made_launchers(duet)
         self.disk = ResultsDisk(self.directory, on_full)
         self._untold: queue.SimpleQueue[Note] = queue.SimpleQueue()
@@ -133,7 +135,7 @@ class Run:
                 tell=self.tell,
                 locked=not made,
             )
-            made[name].cards = self.environment.own_cards
+            made[name].cards = self.gpu_monitor.own_cards
         return made
 
     @property
@@ -275,7 +277,7 @@ class Run:
             self.outlook.launching(launch_id)
         self.passing(f"launching {launch_id}")
         if not self._up:
-            self.environment.before_launch()
+            self.gpu_monitor.before_launch()
         try:
             server = launcher.start(arm, side.target)
         finally:
@@ -283,7 +285,7 @@ class Run:
         served = RunningArm(side.target, arm, launch_id, server, number, files=side.files)
         try:
             ready = time.monotonic() - begun
-            self.environment.when_ready()
+            self.gpu_monitor.when_ready()
             self.progress.say(f"{launch_id}: ready after {ready:.0f} s ({served.info.speculation})")
             build = {**self._installed(launch_id.build), "sglang": served.info.version}
             self.must_be_the_build(build, launch_id.build)

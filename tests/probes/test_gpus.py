@@ -18,7 +18,7 @@ from suite.gate.records import Invalid
 from suite.hosts import LocalHost
 from suite.probes import gpus
 from suite.probes.gpus import Gpu
-from suite.session.environment import Watched
+from suite.session.gpu_monitor import Watched
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "nvidia_smi"
