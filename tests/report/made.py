@@ -24,6 +24,7 @@ from suite.gate import (
     save_run,
     speedup,
 )
+from suite.report.allure_files import LOG_LINES
 from suite.session.plan import BUILDS, REFERENCE
 
 LOADS = {1: (100.0, 220.0), 4: (380.0, 700.0), 16: (1300.0, 1700.0), 64: (3600.0, 3100.0)}
@@ -33,6 +34,11 @@ CONTENTS = {"code": 92, "maths": 88, "prose": 60}
 CONTEXTS = {1024: 0.05, 10240: 0.42}
 """TTFT in seconds."""
 ROUNDS, LAUNCHES = 5, 3
+LOG = [
+    f"[2026-11-20 10:00:{i % 60:02d}] Decode batch. #running-req: {i} {'#token: 1234, ' * 8}"
+    for i in range(LOG_LINES - 2)
+]
+"""As much of a server's log as an item ever shows."""
 
 
 def session(
@@ -153,7 +159,7 @@ def _result(
 ) -> None:
     name = str(uuid.uuid4())
     attached = f"{uuid.uuid4()}-attachment.txt"
-    (directory / attached).write_text("decode batch, #running-req: 1\n")
+    (directory / attached).write_text("\n".join(["decode batch, #running-req: 1", HOSTILE, *LOG]))
     labels = {
         "parentSuite": "04 How fast are tokens made, once the first is there?",
         "severity": "critical",
@@ -208,6 +214,9 @@ HOSTILE = (
 )
 """What a server could say to break a page: HTML, a terminal's colours, mathematics of matplotlib's, markdown."""
 
+SECRET = "hf_plantedZq91token"
+"""A key that a server says again, in what it says of its driver."""
+
 
 def hostile(run_id: str = "20261121-100000-simulator") -> Session:
     """A run in which everything that a server or a file may say is hostile."""
@@ -218,6 +227,5 @@ def hostile(run_id: str = "20261121-100000-simulator") -> Session:
 
 def _hostile(series: Series) -> Series:
     fields = {f: getattr(series, f) for f in series.__struct_fields__}
-    return Series(
-        **{**fields, "subject": {**series.subject, "sglang": HOSTILE, "attention_backend": HOSTILE}}
-    )
+    told = {"sglang": HOSTILE, "attention_backend": HOSTILE, "driver": f"580 {SECRET}", "model": HOSTILE}
+    return Series(**{**fields, "subject": {**series.subject, **told}})

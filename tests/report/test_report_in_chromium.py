@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from suite import redact
 from suite.report import allure_html, allure_run, browser, told
 from suite.report.allure_html import ReportError
 from suite.report.browser import Browser
@@ -25,6 +29,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         allure = allure_html.find_allure(None)
     except ReportError as error:
         pytest.skip(str(error))
+    redact.learn(made.SECRET)
     root = tmp_path_factory.mktemp("report")
     results, output = root / "allure", root / "out"
     for session, worse in ((made.session(), ()), (made.hostile(), ("mtp-on",))):
@@ -71,6 +76,28 @@ def test_the_run_before_is_in_the_history_of_a_figure(seen: Browser, report: Pat
     figure_page(seen, report)
     seen.click("document.querySelector('[data-testid=test-result-tab-history]')")
     assert len(seen.wait(TEXT.format("test-result-history-item"))) == 1
+
+
+def test_a_secret_is_nowhere_in_the_finished_file(report: Path) -> None:
+    """Looked for inside of what the file embeds, and inside of what that embeds: entries, attachments, pictures."""
+    found = list(unpacked(report.read_text(encoding="utf-8")))
+    assert any("#running-req: 1" in text for text in found), "the search does not see what is embedded"
+    assert any("<svg" in text for text in found), "the search does not see pictures"
+    assert not any(made.SECRET in text for text in found)
+
+
+def unpacked(text: str) -> Iterator[str]:
+    """The text, and whatever it holds in base64, however deep."""
+    yield text
+    for packed in re.findall(r"[A-Za-z0-9+/]{24,}={0,2}", text):
+        with suppress(ValueError):
+            inside = base64.b64decode(packed, validate=True).decode("utf-8")
+            yield from unpacked(inside)
+
+
+def test_a_whole_report_is_small_enough_to_send(report: Path) -> None:
+    """Sixty items of three launches, each with as much of a log as is ever shown, and a picture or two for each figure."""
+    assert report.stat().st_size < 20e6
 
 
 def test_failures_are_sorted_into_categories_in_words(seen: Browser, report: Path) -> None:
