@@ -294,7 +294,7 @@ def _by_trace(signs: Signs, evidence: Evidence) -> LaunchFailed | None:
     child = child or next((line for line in signs.lines if "died during initialization" in line), None)
     if child:
         return errors.ChildDied(
-            f"a process of the server died while {signs.phase}, and the server ended itself: {raised or _bare(child)}",
+            f"a process of the server died while {signs.phase}: {raised or _bare(child)}",
             "The child's own last words are in the log above that line.",
             evidence,
         )
