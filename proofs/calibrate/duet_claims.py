@@ -90,7 +90,7 @@ def duet_claims(figures: Mapping[Duet, DuetFigures], quick: bool) -> list[Claim]
             "places worth 10 %, cold first rounds, no change: no-go (1 % meant)", "", _no_go, 1.0 + slack
         ),
         unequal.at_most("fourfold unequal noise, no change: no-go (1 % meant)", "", _no_go, 3.0 + slack),
-        tailed.at_most("launches of heavy tails, no change: no-go", "", _no_go, 3.0 + slack),
+        tailed.at_most("launches of heavy tails, no change: no-go", "", _no_go, 1.0 + slack),
         lines((1,), cv=0.01).at_least("1+1, CV <= 1: 20 % found", "", found[0.20], 90 - wide),
         lines((1, 2), cv=0.01).at_least("looks to 2+2, CV <= 1: 10 % found", "", found[0.10], 90 - wide),
         lines((2,), cv=0.01, launch=0.005).at_least(

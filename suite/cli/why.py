@@ -82,7 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for name, text in ((why.REFERENCE, arguments.reference), (why.CANDIDATE, arguments.candidate))
     }
-    asked = why.ProfileRequest(suite, target, arguments.arm, folder, arguments.steps, arguments.clients, _say)
+    asked = why.ProfileRequest(
+        suite, target, arguments.arm, folder, arguments.steps, arguments.clients, _say, _say
+    )
     try:
         _print(why.explain(asked, named))
     except LaunchFailed as error:

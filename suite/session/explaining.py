@@ -55,7 +55,8 @@ def explain(
             continue
         folder = run.directory / f"why-{arm}"
         flagged = target.model_copy(update={"flags": {**target.flags, **run.extra_flags}})
-        told[arm] = _explained(why.ProfileRequest(run.suite, flagged, arm, folder, say=say), builds)
+        asked = why.ProfileRequest(run.suite, flagged, arm, folder, say=say, passing=run.passing)
+        told[arm] = _explained(asked, builds)
     return told
 
 
