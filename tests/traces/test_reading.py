@@ -55,13 +55,13 @@ def test_whatever_events_a_file_holds_their_parts_are_whole(events: list[object]
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "no trace"),
-        (b"<html>", "no trace"),
-        (b"[]", "no trace"),
-        (b'{"other": 1}', "no trace"),
+        (b"", "is not a trace"),
+        (b"<html>", "is not a trace"),
+        (b"[]", "is not a trace"),
+        (b'{"other": 1}', "is not a trace"),
         (gpu_trace()[:-20], "breaks off"),
         (b"\x1f\x8b" + b"x" * 40, "not readable gzip"),
-        (gzip.compress(b'{"traceEvents": [', mtime=0), "no trace"),
+        (gzip.compress(b'{"traceEvents": [', mtime=0), "is not a trace"),
     ],
 )
 def test_what_is_no_trace_is_refused_in_a_sentence(data: bytes, said: str) -> None:
