@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from suite.gate import Launch, Series, Session, judge
 from suite.gate.builds import judge_builds
 from suite.gate.duet import LAUNCH_SD, Rounds, itself, pairs_of
+from suite.gate.robust import NO_LIMIT
 from suite.gate.rules import Rules
 from suite.gate.spread import Spread
 from suite.gate.upgrade import order
@@ -115,6 +116,42 @@ def test_where_one_order_alone_was_played_nothing_is_known_of_the_spread() -> No
 def test_a_ratio_has_the_launches_of_two_arms() -> None:
     one, two = (change(noisy(1, 400, 0.0), arms)[1].variance[0] for arms in (1, 2))
     assert two - one == pytest.approx(2 * LAUNCH_SD**2)
+
+
+def _by_hand(*shifts: float) -> Rounds:
+    """Launches of five pairs: 0.2, 0.2 and 0.5 apart in even rounds, 0.1 and 0.3 in odd ones, and each launch by a shift."""
+    apart = np.array([0.2, 0.1, 0.2, 0.3, 0.5])
+    return Rounds([np.zeros(5) for _ in shifts], [apart + shift for shift in shifts])
+
+
+def test_pairs_by_hand() -> None:
+    """Means of 0.3 and 0.2 by order; squares about them of 0.06 and 0.02, with two and one degrees of freedom."""
+    one = pairs_of(_by_hand(0.0))
+    assert one.change.item() == pytest.approx(0.25)
+    assert one.variance.item() == pytest.approx(0.08 / 3)
+    assert one.df.item() == 3
+    assert one.weight.item() == pytest.approx(
+        (1 / 3 + 1 / 2) / 4
+    )  # of the mean of a mean of three and one of two
+    assert one.launches.item() == pytest.approx(2 * LAUNCH_SD**2)
+    assert (one.seen.item(), one.number.item()) == (0.0, 1)
+    two = pairs_of(_by_hand(0.0, 0.2))
+    assert two.change.item() == pytest.approx((0.25 + 0.45) / 2)
+    assert two.variance.item() == pytest.approx(0.08 / 3)
+    assert two.df.item() == 6
+    assert two.weight.item() == pytest.approx((1 / 3 + 1 / 2) / 4 / 2)
+    assert two.launches.item() == pytest.approx(LAUNCH_SD**2)
+    assert two.seen.item() == pytest.approx(0.2**2 / 2 / 2)  # half the square of what two differ by, over two
+    assert two.number.item() == 2
+
+
+def test_rounds_that_are_half_of_the_variance_are_known_twice_as_well_as_they_alone() -> None:
+    told = pairs_of(_by_hand(0.0))
+    half = told.launches / told.weight
+    assert told.spread(half, told.df).df.item() == pytest.approx(2 * 3)
+    assert told.spread(half, told.df).variance.item() == pytest.approx(4 * LAUNCH_SD**2)
+    assert told.spread(0 * half, told.df).df.item() == NO_LIMIT
+    assert told.spread(1e6 * half, told.df / 6).df.item() == 1.0
 
 
 def wandering(series: Series, machine: list[np.ndarray]) -> Series:
