@@ -8,7 +8,9 @@ from pathlib import Path
 from suite.cli import shared
 from suite.cli.gate import rules_of
 from suite.cluster import merge, whole
+from suite.gate.status import BROKEN
 from suite.report import summary
+from suite.session.entries import OTHERS_FAILED
 from suite.session.run_store import RunStore
 from suite.terminal.looks import Looks
 
@@ -49,7 +51,7 @@ def merged(shards: list[merge.ShardRun], arguments: argparse.Namespace) -> int:
         print(
             f"{shard.shard}: {shard.folder}, on {shard.begun.host}, {complete} of {begun} launches complete{how}"
         )
-        for line in shard.damage:
+        for line in [*([OTHERS_FAILED] if shard.others_failed else []), *shard.damage]:
             print(f"  {line}")
     for number in joined.missing:
         print(f"shard {number}/{shards[0].shard.of}: missing; nothing of it is judged")
@@ -63,7 +65,8 @@ def merged(shards: list[merge.ShardRun], arguments: argparse.Namespace) -> int:
     for problem in store.problems:
         print(problem)
     print(f"\n{found.ended.judgement.sentence}")
-    return store.status(found.ended.judgement)
+    others_failed = any(shard.others_failed for shard in shards)
+    return BROKEN if others_failed else store.status(found.ended.judgement)
 
 
 def _suite_config(shard: merge.ShardRun, given: Path) -> Path:

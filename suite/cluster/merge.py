@@ -15,6 +15,7 @@ from suite.gate.records import Scalar, differing
 from suite.session import journal, stored_runs
 from suite.session.comparing import SETTLED
 from suite.session.entries import (
+    OTHERS_FAILED,
     Begun,
     Closed,
     Complete,
@@ -53,6 +54,11 @@ class ShardRun:
     def finished(self) -> bool:
         """Did it come to its end?"""
         return self.ended_by == ""
+
+    @property
+    def others_failed(self) -> bool:
+        """Did an item fail there that is no scenario?"""
+        return any(isinstance(entry, Note) and entry.text == OTHERS_FAILED for entry in self.entries)
 
     @property
     def settled(self) -> bool:

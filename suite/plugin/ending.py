@@ -15,7 +15,7 @@ from suite.report import junit
 from suite.report.leaving import leave
 from suite.servers import ServerError
 from suite.session import explaining
-from suite.session.entries import Closed
+from suite.session.entries import OTHERS_FAILED, Closed, Note
 from suite.session.run import Run
 
 
@@ -38,6 +38,8 @@ class Ending:
             parts.stored.problems.append(str(error))
             parts.stored.unwritten = True
         finally:
+            if parts.others_failed:
+                run.note(Note(OTHERS_FAILED))
             run.note(Closed(time.time(), run.stopping.reason or ""))
             parts.judge.look()
             directory = parts.config.getoption("allure_report_dir", default=None)

@@ -218,6 +218,10 @@ class Item(_Entry, frozen=True, omit_defaults=True):
     build: str = ""
 
 
+OTHERS_FAILED = "an item failed that is no scenario"
+"""Noted at the end of a run in which that was so: it is no question of the gate, and the run does not end well for it."""
+
+
 class Note(_Entry, frozen=True, omit_defaults=True):
     """A sentence about the run as a whole. kind: of an event that bears on how far the run may be trusted."""
 

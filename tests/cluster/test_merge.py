@@ -17,7 +17,7 @@ from suite.cluster import merge
 from suite.gate import BaselineStore, GateError, Launch, Plan, judge, load_run
 from suite.gate.runs import load_verdicts
 from suite.session import stored_runs
-from suite.session.entries import Begun, Closed, Complete, Item, Launching, Note, Ready, Round
+from suite.session.entries import Begun, Closed, Complete, Item, Launching, Note, Ready, RoundDone
 from suite.session.fold import told
 from tests.cluster.cutting import CUT, journal_of_all, shards_of, write
 from tests.session.made import sample
@@ -379,6 +379,14 @@ def test_the_rules_are_those_of_the_file_that_the_shards_were_measured_with(ther
     assert {v.margin for v in verdicts if v.metric == "output_tokens_per_s"} == {0.3}
 
 
+def test_an_item_that_is_no_scenario_and_failed_ends_the_whole_as_it_ends_one_run(there, capsys):
+    journals = all_good()
+    journals[0].insert(-1, Note("an item failed that is no scenario"))
+    code, out = merged(write(there, journals), capsys)
+    assert code == 1
+    assert "an item failed that is no scenario" in out
+
+
 def test_what_github_shows_of_a_merged_run_is_its_summary(there, capsys, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(there / "page.md"))
     merged(write(there, shards_of(ALL)), capsys)
@@ -390,7 +398,7 @@ def all_good() -> list[list[object]]:
     good = [e for e in ALL if not (isinstance(e, Item) and e.outcome.word == "broken")]
     entries = [
         msgspec.structs.replace(e, sample=Launch(rounds=sample(e.arm, 1, e.question, e.round).rounds))
-        if isinstance(e, Round)
+        if isinstance(e, RoundDone)
         else e
         for e in good
     ]
