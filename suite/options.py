@@ -85,7 +85,7 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--minutes",
         metavar="N",
-        type=float,
+        type=_minutes,
         help="hard limit in minutes: the plan is cut to fit, and the verdict is written in time",
     )
     add(
@@ -144,6 +144,14 @@ def _whole(text: str) -> int:
     if not text.strip().isdecimal() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"expected a whole number, got {one_line(text, 60)!r}")
     return int(text)
+
+
+def _minutes(text: str) -> float:
+    """A number on the command line; whether it is enough is the plan's matter."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number of minutes, got {one_line(text, 60)!r}") from None
 
 
 def _in_checkout(directory: Path) -> bool:

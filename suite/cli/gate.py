@@ -319,6 +319,8 @@ def run_history(arguments: argparse.Namespace) -> int:
     history = History(arguments.history, target)
     latest = _append_runs(history, arguments.results, target)
     entries, rules = history.read(), rules_of(arguments.suite_config, target)
+    if not entries:
+        raise GateError(f"no runs of {target} in {arguments.results}, and no {history.path}")
     print(f"{len(entries)} runs of {target} in {history.path}")
     found = steps(entries, rules)
     for step in found:
