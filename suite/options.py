@@ -151,7 +151,9 @@ def _minutes(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number of minutes, got {one_line(text, 60)!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"expected a number of minutes, got {one_line(text, 60)!r}"
+        ) from None
 
 
 def _in_checkout(directory: Path) -> bool:
