@@ -3,7 +3,7 @@
 from suite.config.errors import ConfigError
 from suite.config.kinds import KINDS
 from suite.config.launches import AttachLaunch, DockerLaunch, ProcessLaunch, SystemdLaunch
-from suite.config.reading import load, parse
+from suite.config.loading import load, parse
 from suite.config.tables import (
     Arm,
     BuildTable,

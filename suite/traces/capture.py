@@ -16,7 +16,7 @@ from suite.load import ClosedLoop, Endpoint, LoadError, Sampling, play, workload
 from suite.sglang import http
 from suite.sglang.errors import ServerProbeError
 from suite.traces.errors import TraceError
-from suite.traces.reading import PACKED_BYTES, Span, read
+from suite.traces.torch_trace import PACKED_BYTES, Span, read
 
 CONTENT, PROMPT_CHARS = "code", 400
 """What is asked: the same prompts of both builds, short enough for any context."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from suite.traces.reading import Span
+from suite.traces.torch_trace import Span
 
 Part: TypeAlias = Literal["verify", "decode", "draft", "draft-extend", "other work", "gaps"]
 PARTS: tuple[Part, ...] = ("verify", "decode", "draft", "draft-extend", "other work", "gaps")

@@ -17,9 +17,9 @@ from suite.servers import Launcher, launcher_for
 from suite.traces.capture import Capture, capture, folder_on
 from suite.traces.compare import StepDifference, compare
 from suite.traces.errors import TraceError
-from suite.traces.reading import PACKED_BYTES, Span, read
 from suite.traces.steps import Profile, profile_of
 from suite.traces.told import lines
+from suite.traces.torch_trace import PACKED_BYTES, Span, read
 
 STEPS = 32
 REFERENCE, CANDIDATE = "reference", "candidate"

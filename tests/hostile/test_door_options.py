@@ -19,7 +19,7 @@ from suite.__main__ import main
 from suite.config import ConfigError
 from suite.gate import GateError
 from suite.gate.files import read
-from suite.gate.imports.reading import read_results
+from suite.gate.imports.formats import read_results
 from suite.load import LoadError, workloads
 from tests.perf.running import ROOT, command
 from tests.perf.running import config as small

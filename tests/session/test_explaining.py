@@ -17,8 +17,8 @@ from suite.session.stopping import Stopping
 from suite.traces import why
 from suite.traces.compare import StepDifference, compare
 from suite.traces.errors import TraceError
-from suite.traces.reading import read
 from suite.traces.steps import profile_of
+from suite.traces.torch_trace import read
 from tests.traces.made import gpu_trace
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from suite.traces.compare import StepDifference, compare
 from suite.traces.errors import TraceError
 from suite.traces.kernels import kind, stem
-from suite.traces.reading import read
 from suite.traces.steps import profile_of
 from suite.traces.told import headline, lines
+from suite.traces.torch_trace import read
 from tests.traces.made import gpu_trace, packed, span
 
 VERIFY = {"void moe::fused_moe<bf16>(int)": 8000.0, "all_reduce_one_shot": 1000.0}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from suite.traces.reading import read
 from suite.traces.steps import Profile, profile_of
+from suite.traces.torch_trace import read
 from tests.traces.made import HOST, RECORDED, STREAM, gpu_trace, packed, span
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.traces import reading
+from suite.traces import torch_trace
 from suite.traces.errors import TraceError
 from suite.traces.steps import profile_of
 from tests.traces.made import gpu_trace, packed, span
@@ -22,7 +22,7 @@ ANYTHING = st.recursive(
 NEARLY = st.fixed_dictionaries(
     {
         "ph": st.sampled_from(["X", "M", "i"]),
-        "cat": st.sampled_from([*reading.USED, "Trace"]),
+        "cat": st.sampled_from([*torch_trace.USED, "Trace"]),
         "name": st.sampled_from(
             [
                 "step[VERIFY bs=1]",
@@ -43,10 +43,10 @@ NEARLY = st.fixed_dictionaries(
 @given(st.lists(ANYTHING | NEARLY, max_size=30))
 def test_whatever_events_a_file_holds_their_parts_are_whole(events: list[object]) -> None:
     try:
-        read = reading.read(gzip.compress(json.dumps({"traceEvents": events}).encode()), "t")
+        read = torch_trace.read(gzip.compress(json.dumps({"traceEvents": events}).encode()), "t")
     except TraceError:
         return
-    assert all(0 <= e.end_us - e.start_us <= reading.LONGEST_US * 1.001 for e in read)
+    assert all(0 <= e.end_us - e.start_us <= torch_trace.LONGEST_US * 1.001 for e in read)
     for step in profile_of(read).steps:
         assert all(value >= 0 for value in step.parts.values())
         assert sum(step.parts.values()) == pytest.approx(step.length_s, rel=1e-3, abs=1e-6)
@@ -66,20 +66,20 @@ def test_whatever_events_a_file_holds_their_parts_are_whole(events: list[object]
 )
 def test_what_is_no_trace_is_refused_in_a_sentence(data: bytes, said: str) -> None:
     with pytest.raises(TraceError, match=said):
-        reading.read(data, "p.trace.json.gz")
+        torch_trace.read(data, "p.trace.json.gz")
 
 
 def test_a_file_that_unpacks_to_more_than_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(torch_trace, "UNPACKED_BYTES", 1 << 20)
     with pytest.raises(TraceError, match="unpacks to more than 1 MiB: profile fewer steps"):
-        reading.read(gzip.compress(b" " * (64 << 20)), "bomb.gz")
-    monkeypatch.setattr(reading, "PACKED_BYTES", 10)
+        torch_trace.read(gzip.compress(b" " * (64 << 20)), "bomb.gz")
+    monkeypatch.setattr(torch_trace, "PACKED_BYTES", 10)
     with pytest.raises(TraceError, match="profile fewer steps"):
-        reading.read(gpu_trace(), "large.gz")
-    monkeypatch.setattr(reading, "EVENTS", 3)
-    monkeypatch.setattr(reading, "PACKED_BYTES", 1 << 20)
+        torch_trace.read(gpu_trace(), "large.gz")
+    monkeypatch.setattr(torch_trace, "EVENTS", 3)
+    monkeypatch.setattr(torch_trace, "PACKED_BYTES", 1 << 20)
     with pytest.raises(TraceError, match="and 3 are read"):
-        reading.read(gpu_trace(), "many.gz")
+        torch_trace.read(gpu_trace(), "many.gz")
 
 
 def test_outer_spans_come_before_inner_ones() -> None:
@@ -88,4 +88,4 @@ def test_outer_spans_come_before_inner_ones() -> None:
         span("out", "cpu_op", 5, 3, 1),
         span("no", "python_function", 1, 9, 1),
     ]
-    assert [e.name for e in reading.read(packed(events), "t")] == ["out", "in"]
+    assert [e.name for e in torch_trace.read(packed(events), "t")] == ["out", "in"]
