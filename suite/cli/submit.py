@@ -99,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Submit and watch; the exit status is that of the whole run, 130 after Ctrl-C."""
     if arguments.resume is not None:
         submission = Submission.load(arguments.resume)
+        submission.sbatch += arguments.sbatch
     else:
         submission = _made(arguments)
         print(f"{submission.script}: {len(submission.shards)} shards, at most {submission.at_once} at once")

@@ -188,9 +188,11 @@ def test_ctrl_c_while_slurm_takes_the_job_cancels_it(cluster, capsys, monkeypatc
 
 def test_what_was_written_only_is_submitted_where_it_is_taken_up(cluster, capsys):
     assert main(["submit", "--nodes=3", "--write-only"]) == 0
-    assert main(["submit", "--resume", str(submitted()), "--poll=0.2"]) == 1
+    assert main(["submit", "--resume", str(submitted()), "--poll=0.2", "--sbatch=--time=8:00:00"]) == 1
     assert "submitted: shard 1, 2, 3 (job 1)" in capsys.readouterr().out
-    assert "--begin=now+60" not in json.loads((cluster / "1" / "job.json").read_text())["words"]
+    words = json.loads((cluster / "1" / "job.json").read_text())["words"]
+    assert "--begin=now+60" not in words
+    assert "--time=8:00:00" in words
 
 
 def test_a_detached_submission_is_taken_up_even_where_slurm_has_forgotten_it(cluster, capsys):
