@@ -7,7 +7,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.gate import Launch, Series, Session, judge
@@ -40,6 +40,7 @@ def change(rounds: Rounds, arms: int = 1) -> tuple[float, Spread]:
     return float(told.change[0, 0]), Spread(spread.variance[0], spread.df[0])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(3, 12), st.integers(0, 10**6))
 def test_what_the_machine_does_to_both_changes_nothing(launches: int, rounds: int, seed: int) -> None:
     calm, wild = (change(noisy(launches, rounds, 0.0, seed, common=c)) for c in (0.0, 0.5))
@@ -71,6 +72,7 @@ def test_a_change_is_found_with_an_interval_that_holds_it_as_often_as_it_says() 
     assert 0.92 <= np.mean(held) <= 0.98  # 95 %, 400 tries: +-2.2 % is two standard errors
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3), st.integers(4, 12), st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 10**6))
 def test_what_being_first_is_worth_is_in_neither_estimate_nor_spread(
     launches: int, rounds: int, first: float, slower: float, seed: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.gate.duet import Rounds, itself, pairs_of
@@ -74,6 +74,7 @@ def played(machine: Machine, levels: tuple[float, float], rounds: int, *, other_
     return [mine, other]
 
 
+@settings(deadline=None)
 @given(
     st.builds(Machine, first=SIZE, rested=SIZE, cold=SIZE, drift=SIZE),
     SIZE,
@@ -95,6 +96,7 @@ def test_an_order_a_cold_first_round_and_a_drift_of_any_size_are_nobodys_change(
         assert itself(told) == pytest.approx(0.0, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.booleans())
 def test_the_order_is_reversed_in_every_round(rounds: int, other_first: bool) -> None:
     order: list[str] = []
