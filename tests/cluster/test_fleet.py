@@ -86,7 +86,7 @@ def test_a_figure_that_was_asked_otherwise_is_left_out_and_told():
     changed = Box("n3", other.facts, [msgspec.structs.replace(other.sessions[0], series=series)])
     found = fleet(box("n1"), box("n2"), changed)
     assert "mtp-off" not in {figure.key.arm for figure in found.figures}
-    assert any("asked otherwise on n1 and n3: model 'tiny', 'another'" in line for line in found.left_out)
+    assert any("measured otherwise on n1 and n3: model 'tiny', 'another'" in line for line in found.left_out)
 
 
 def test_another_build_is_no_part_of_a_fleet():

@@ -55,14 +55,14 @@ HOSTILE: dict[str, tuple[Callable[[], Bytes], type[Exception], str]] = {
     "a number of 5,000 digits": (
         lambda: page(b'{"version": "1", "a": ' + b"9" * 5000 + b"}"),
         errors.UnreadableServer,
-        "no JSON",
+        "not JSON",
     ),
     "HTML for JSON": (
         lambda: page(b"<html>Welcome</html>", kind="text/html"),
         errors.UnreadableServer,
         "HTML",
     ),
-    "bytes that are no text": (lambda: page(b"\xff\xfe\x00\xd8"), errors.UnreadableServer, "no JSON"),
+    "bytes that are no text": (lambda: page(b"\xff\xfe\x00\xd8"), errors.UnreadableServer, "not JSON"),
     "JSON text that is no table": (lambda: page(b'"version"'), errors.UnreadableServer, "no 'version'"),
     "a Content-Length that is too long": (
         lambda: page(b'{"version": "0.5.23"}', length=5000),

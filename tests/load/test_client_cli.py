@@ -106,7 +106,7 @@ def test_no_server_and_bad_addresses_are_one_sentence(capsys: pytest.CaptureFixt
     assert main(["load", "--server-url", "http://127.0.0.1:9"]) == 2
     assert "no server answers at http://127.0.0.1:9/v1/models" in capsys.readouterr().err
     assert main(["load", "--server-url", "localhost:9"]) == 2
-    assert "no server's address" in capsys.readouterr().err
+    assert "not a server's address" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["load", "--server-url", "http://127.0.0.1:9", "--slo", "speed=3"])
     assert "an SLO has ttft, tpot, itl and e2e" in capsys.readouterr().err

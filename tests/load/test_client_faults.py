@@ -307,5 +307,5 @@ def test_one_switch_chooses_the_transport(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(LoadError, match="credentials do not belong") as caught:
         Endpoint("http://user:hunter2@host:1")
     assert "hunter2" not in str(caught.value)
-    with pytest.raises(LoadError, match="no server's address"):
+    with pytest.raises(LoadError, match="not a server's address"):
         Endpoint("localhost:30000")

@@ -361,7 +361,7 @@ def failing(answer: Answer, path: str = "/server_info") -> pytest.ExceptionInfo[
         (Answer(200, "<!doctype html><title>Welcome</title>"), errors.UnreadableServer, "HTML"),
         (Answer(200, '{"object": "list"}'), errors.UnreadableServer, "version"),
         (Answer(200, "[]"), errors.UnreadableServer, "version"),
-        (Answer(200, ""), errors.UnreadableServer, "no JSON"),
+        (Answer(200, ""), errors.UnreadableServer, "not JSON"),
         (Answer(401, '{"error":"Unauthorized"}'), errors.ServerKeyRefused, "api_key_env"),
         (Answer(403), errors.ServerKeyRefused, "api_key_env"),
         (Answer(503), errors.ServerNotReady, "starting"),

@@ -30,7 +30,7 @@ def test_caught_as_it_must_be():
 @pytest.mark.parametrize(
     ("run", "complaint"),
     [
-        (_run(Ended("acceptance_length", "", "passed", ""), status=0), "it printed nothing"),
+        (_run(Ended("acceptance_length", "", "passed", ""), status=0), "it said nothing"),
         (
             _run(Ended("acceptance_length", "", "regression", "Regression: below the floor")),
             "must say broken promise",
