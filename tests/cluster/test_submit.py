@@ -251,12 +251,12 @@ def test_a_slurm_that_cannot_be_asked_is_infrastructure(cluster, capsys, said, t
 
 
 def test_a_task_that_waits_or_was_ended_says_why_in_plain_words():
-    waits = slurm.Task(1, 2, "PENDING", "", "PartitionTimeLimit")
+    waits = slurm.ArrayTask(1, 2, "PENDING", "", "PartitionTimeLimit")
     assert str(waits).startswith("pending: it asks for more time than its partition allows")
     assert "(PartitionTimeLimit)" in str(waits)
-    assert str(slurm.Task(1, 2, "PENDING", "", "QOSGrpLimit")) == "pending: QOSGrpLimit"
-    assert str(slurm.Task(1, 2, "PENDING", "", "None")) == "pending"
-    assert str(slurm.Task(1, 2, "TIMEOUT", "n1")) == "ended by its time limit on n1"
+    assert str(slurm.ArrayTask(1, 2, "PENDING", "", "QOSGrpLimit")) == "pending: QOSGrpLimit"
+    assert str(slurm.ArrayTask(1, 2, "PENDING", "", "None")) == "pending"
+    assert str(slurm.ArrayTask(1, 2, "TIMEOUT", "n1")) == "ended by its time limit on n1"
 
 
 def test_a_script_submitted_by_hand_is_followed_and_not_submitted_again(cluster, capsys):
