@@ -12,7 +12,7 @@ from suite.report.screenshots import figure_page, first_page, verdict_page
 from tests.report.test_history_page import rows
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "report"
-COLOURS = 64
+COLOURS = 160
 """Of a palette: these are pages of text and lines."""
 
 

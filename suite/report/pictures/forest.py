@@ -44,6 +44,7 @@ def forest(
         axes.set_ylim(0.1 - height, 0.65)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
+        axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:+g} %" if x else "0")
         axes.set_xlabel("← worse · change, 95 % interval; band: margin · better →")
         counted = times(len(compared), "change", "changes")
