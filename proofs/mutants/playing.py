@@ -23,6 +23,8 @@ from proofs.mutants.patching import Mutated, Original, forget, function_of
 
 PATIENCE = 3
 """Times the CPU that the tests usually take, and some seconds: what a mutant may use before it counts as without end."""
+BY_THE_CLOCK_S = 1800
+"""What waits for nothing and uses no CPU ends after this."""
 OPTIONS = (
     *("-x", "-s", "--noconftest", "-o", "addopts=", "-W", "ignore"),
     *("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:terminal"),
@@ -222,7 +224,7 @@ class _Played:
         return "" if status == pytest.ExitCode.OK else ordered.failed or "import"
 
     def _begun(self, work: Callable[[], Told], mutant: Mutant | None = None) -> _Fork:
-        """A fork that may use so many seconds of CPU, and ten times as long by the clock."""
+        """A fork that may use so many seconds of CPU; by the clock a busy machine may take long over them."""
         sys.stdout.flush()
         reading, writing = os.pipe()
         child = os.fork()
@@ -230,7 +232,7 @@ class _Played:
             os.close(reading)
             cpu_s = int(self._known.cpu_s)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_s + 1, cpu_s + 5))
-            signal.alarm(10 * cpu_s)
+            signal.alarm(BY_THE_CLOCK_S)
             _in_fork(work, writing)
         os.close(writing)
         return _Fork(child, reading, mutant)
