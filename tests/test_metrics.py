@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from suite import metrics
 from suite.load import ClientHealth, Fault, FaultKind, RequestRecord, Round, SpecDetails, Timeline
 from suite.metrics import METRICS, NOT_REPORTED, SLO
+from suite.metrics.formulas import concurrency_achieved
 
 
 def record(arrivals: list[tuple[float, int]], **changes: Any) -> RequestRecord:
@@ -465,7 +466,7 @@ def test_a_rate_needs_time_and_no_second_of_it() -> None:
         )
         none = metrics.summarize(round_of(THREE, duration_s=0.0), SLO(ttft_s=1.0))[name]
         assert none.reason == "the round took no time"
-    assert metrics.concurrency_achieved(round_of(THREE, duration_s=0.0)) is None
+    assert concurrency_achieved(round_of(THREE, duration_s=0.0)) is None
 
 
 def test_why_there_is_no_time_between_tokens_is_the_server_only_where_tokens_must_be_counted() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from suite.gate import GateError, Rules
-from suite.metrics import METRICS, near
+from suite.metrics import METRICS
+from suite.metrics.registry import near
 
 pytest_plugins = ["pytester"]
 
