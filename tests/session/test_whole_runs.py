@@ -40,7 +40,7 @@ import pytest
 from suite.gate import Counts, Invalid, Launch
 from suite.plugin.parts import parts_key
 from suite.session.collection import series_of
-from suite.session.entries import Answering, Ended, Launching, Measured, Ready, Round, Workload
+from suite.session.entries import Answering, Launching, Measured, Ready, RoundDone, ServerEnded, WorkloadBegun
 
 SPEEDS = json.loads(Path("speeds.json").read_text())
 FACTS = {"concurrency": 1, "gpu": "made"}, {"sglang": "0.5.23"}
@@ -53,7 +53,7 @@ def measure(request, arm, launch):
         draw = random.Random(f"{arm} {launch} {SPEEDS['run']}")
         run.note(Launching(number, arm, launch, time.time()))
         run.note(Ready(number, 1.0, {}, {"sglang": "0.5.23"}))
-        run.note(Workload(number, workload, *FACTS))
+        run.note(WorkloadBegun(number, workload, *FACTS))
         run.note(Answering(number, arm, launch, workload, series.question, list(series.metrics)))
         level = SPEEDS[arm] * (1 + draw.gauss(0, SPEEDS["noise"]))
         for place in range(3):
@@ -64,9 +64,9 @@ def measure(request, arm, launch):
                 rounds={"output_tokens_per_s": [speed], "tpot_s": [1 / speed], "acceptance_length": [1 + accepted / 40]},
                 counts={"acceptance_length": [Counts([accepted] * 4, [40] * 4)]},
             )
-            run.note(Round(number, arm, launch, workload, place, 3, 1.0, sample, series.question))
+            run.note(RoundDone(number, arm, launch, workload, place, 3, 1.0, sample, series.question))
         run.note(Measured(number, workload, 3, *FACTS))
-        run.note(Ended(number, 0.1))
+        run.note(ServerEnded(number, 0.1))
     return play
 """
 
