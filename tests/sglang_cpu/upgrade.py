@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Play the cases and print the first line of each answer, its figures, and what is wrong with it."""
     parser = argparse.ArgumentParser(prog="python -m tests.sglang_cpu.upgrade", description=__doc__)
     parser.add_argument("--only", metavar="CASE,CASE", default="", help="these cases alone")
-    parser.add_argument("--minutes", type=float, default=12.0, metavar="N", help="at most, a case (12)")
+    parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most, a case (20)")
     parser.add_argument("--keep", metavar="DIR", help="keep the runs there")
     options = parser.parse_args(argv)
     write_checkpoint(FAMILY, Options(mtp_head="random"), home() / "upgrade" / "dead" / FAMILY)
