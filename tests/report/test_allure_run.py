@@ -133,10 +133,10 @@ def test_of_two_builds_each_item_is_a_test_of_its_own_and_says_whose_it_is(
     results = made.results(directory)
     for identity in ("historyId", "testCaseId", "name"):
         assert len({r[identity] for r in results}) == len(results)
-    first = [r for r in results if r["name"].startswith("decode throughput, 1 client, mtp-off of the")]
+    first = [r for r in results if r["name"].startswith("decode throughput, \u20071 client, mtp-off of the")]
     assert {r["name"]: r["status"] for r in first if r["name"].endswith("launch 1")} == {
-        "decode throughput, 1 client, mtp-off of the reference, launch 1": "broken",
-        "decode throughput, 1 client, mtp-off of the candidate, launch 1": "passed",
+        "decode throughput, \u20071 client, mtp-off of the reference, launch 1": "broken",
+        "decode throughput, \u20071 client, mtp-off of the candidate, launch 1": "passed",
     }
     (message,) = [r["statusDetails"]["message"] for r in first if "statusDetails" in r]
     assert message.startswith("Infrastructure: ")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,45 @@ def test_nothing_that_a_server_says_runs_and_nothing_is_fetched(seen: Browser, r
         assert seen.ask("typeof window.hostile") == "undefined"
     assert {address.partition("#")[0] for address in seen.requested} == {report.resolve().as_uri()}
     assert seen.errors == []
+
+
+def test_a_page_that_comes_in_parts_is_whole(seen: Browser, report: Path) -> None:
+    """On a busy machine a browser pauses while it reads: Allure's script has run by then, and the data that it shows is still to come."""
+    page = report.read_bytes()
+    began = page.rindex(b"window.allureReportData = window.allureReportData")
+    with served(page[:began], page[began:]) as (address, rest):
+        seen.tell("Page.navigate", url=address)
+        seen.wait(f"document.scripts.length >= {page[:began].count(b'<script')}", 50)
+        seen.ask("new Promise(done => setTimeout(done, 300))")
+        rest.set()
+        seen.wait(f"{SECTIONS}.length", 60)
+    assert seen.ask(f"{SECTIONS}[0].textContent").startswith("00 NO-GO: ")
+
+
+@contextmanager
+def served(begun: bytes, rest: bytes) -> Iterator[tuple[str, threading.Event]]:
+    """A page at an address of this machine: the first part at once, the rest when the event is set. All else is not there."""
+    go_on = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/" else 404)
+            self.end_headers()
+            if self.path == "/":
+                self.wfile.write(begun)
+                go_on.wait(60)
+                self.wfile.write(rest)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/", go_on
+        finally:
+            go_on.set()
+            server.shutdown()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
