@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -27,29 +26,12 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_run(folder, session, judge(session, []))
     directory = tmp_path / "allure"
     made.allure_results(directory, _only(session, "decode_throughput[c1]"))
-    _of_both_builds(directory)
     allure_run.write(directory, told.read(folder), variables={})
     return directory
 
 
 def _only(session: Session, question: str) -> Session:
     return msgspec.structs.replace(session, series=[s for s in session.series if s.question == question])
-
-
-def _of_both_builds(directory: Path) -> None:
-    """As pytest leaves them: launches carry the name of their build."""
-    for path in list(directory.glob("*-result.json")):
-        result = json.loads(path.read_text())
-        launch = next(label["value"] for label in result["labels"] if label["name"] == "launch")
-        if launch == "verdict":
-            continue
-        for build in ("reference", "candidate"):
-            name = f"{result['uuid']}-{build}"
-            labels = [*result["labels"], {"name": "build", "value": build}]
-            more = {"uuid": name, "labels": labels, "status": "broken" if build == "reference" else "passed"}
-            told_of = {"statusDetails": {"message": "HostUnreachable: no route to the host"}}
-            (directory / f"{name}-result.json").write_text(json.dumps({**result, **more, **told_of}))
-        path.unlink()
 
 
 def test_the_same_launch_of_two_builds_is_two_entries(results: Path) -> None:
