@@ -37,7 +37,7 @@ from suite.report.history_page import TargetHistory, write
 from suite.session import stored_runs
 from suite.sglang import config_diff
 from suite.terminal import table
-from suite.terminal.figures import percent
+from suite.terminal.figures import percent, times
 
 
 def add_judge(subparsers: shared.Subparsers) -> None:
@@ -300,7 +300,9 @@ def run_import(arguments: argparse.Namespace) -> int:
     )
     for note in imported.notes:
         print(note)
-    print(f"run {session.run_id}: {len(session.series)} series, {len(arguments.files)} launches, in {folder}")
+    print(
+        f"run {session.run_id}: {len(session.series)} series, {times(len(arguments.files), 'launch', 'launches')}, in {folder}"
+    )
     if arguments.record:
         done = store.record(session)
         for one in done:
@@ -321,7 +323,7 @@ def run_history(arguments: argparse.Namespace) -> int:
     entries, rules = history.read(), rules_of(arguments.suite_config, target)
     if not entries:
         raise GateError(f"no runs of {target} in {arguments.results}, and no {history.path}")
-    print(f"{len(entries)} runs of {target} in {history.path}")
+    print(f"{times(len(entries), 'run', 'runs')} of {target} in {history.path}")
     found = steps(entries, rules)
     for step in found:
         print(

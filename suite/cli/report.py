@@ -10,6 +10,7 @@ from suite.gate import GateError, known_good
 from suite.report import allure_html, allure_run, browser, pictures, told
 from suite.report.screenshots import take
 from suite.session import stored_runs
+from suite.terminal.figures import times
 
 
 def add_parser(subparsers: shared.Subparsers) -> None:
@@ -75,7 +76,8 @@ def _report(arguments: argparse.Namespace) -> int:
     made = allure_html.build(arguments.allure_results, run, arguments.output, allure)
     print(run.said.sentence)
     print(
-        f"report of run {run.session.run_id}: {made.path} ({made.path.stat().st_size / 1e6:.1f} MB, {made.runs} runs)"
+        f"report of run {run.session.run_id}: {made.path} "
+        f"({made.path.stat().st_size / 1e6:.1f} MB, history of {times(made.runs, 'run', 'runs')})"
     )
     if arguments.screenshots:
         for path in take(made.path, arguments.screenshots):

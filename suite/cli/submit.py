@@ -31,6 +31,7 @@ from suite.foreign import one_line
 from suite.gate.status import INFRASTRUCTURE
 from suite.session.stored_runs import own_directory
 from suite.sglang.flags import parse_change
+from suite.terminal.figures import times
 
 OURS = (
     "--shard",
@@ -102,7 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
         submission.sbatch += arguments.sbatch
     else:
         submission = _made(arguments)
-        print(f"{submission.script}: {len(submission.shards)} shards, at most {submission.at_once} at once")
+        print(
+            f"{submission.script}: {times(len(submission.shards), 'shard', 'shards')}, at most {submission.at_once} at once"
+        )
         for shard in submission.shards:
             print(f"  shard {shard.shard}: about {shard.minutes:g} minutes, {', '.join(shard.arms)}")
         if arguments.write_only:

@@ -181,7 +181,7 @@ class Explanation:
         if self.changes:
             parts.append(f"under test: {config_diff.told(self.changes, SHOWN_CHANGES)}")
         if self.aside:
-            parts.append(f"{self.aside} rounds set aside")
+            parts.append(f"{times(self.aside, 'round', 'rounds')} set aside")
         return "; ".join(parts)
 
     def _parts(self, estimate: Estimate) -> list[str]:

@@ -12,7 +12,7 @@ from suite.report import two_builds
 from suite.report.summary import by_severity, changed_by_arms, of_cause
 from suite.report.terminal import change_of, why_passes
 from suite.terminal import markdown
-from suite.terminal.figures import number, percent
+from suite.terminal.figures import number, percent, times
 from suite.terminal.markdown import escaped
 
 NAME = "summary.md"
@@ -44,12 +44,14 @@ def text(session: Session, judgement: Judgement, known_good: str = "") -> str:
         )
         folded = len(passes) > PASSES_FOLDED
         parts.append(
-            f"<details><summary>{len(passes)} figures pass</summary>\n\n{table}\n\n</details>"
+            f"<details><summary>{times(len(passes), 'figure passes', 'figures pass')}</summary>\n\n{table}\n\n</details>"
             if folded
             else table
         )
     if unjudged:
-        parts.append(f"{len(unjudged)} figures unjudged: {escaped(unjudged[0][1].reason)}")
+        parts.append(
+            f"{times(len(unjudged), 'figure', 'figures')} unjudged: {escaped(unjudged[0][1].reason)}"
+        )
     parts += _held(session)
     parts += _changes(judgement, session)
     parts += _next(session, judgement, known_good)

@@ -8,6 +8,7 @@ from typing import Any
 from suite.config import Sizes
 from suite.load import ClosedLoop, LoadShape, Sampling, Workload, contexts, workloads
 from suite.session.traffic import Traffic
+from suite.terminal.figures import times
 
 WARM_UP_CLIENTS = 4
 """Before traffic is replayed, some of its requests are played by so many."""
@@ -146,4 +147,4 @@ def loaded(workload: str | Workload) -> Workload:
 
 
 def _clients(concurrency: int) -> str:
-    return "1 client" if concurrency == 1 else f"{concurrency} clients"
+    return times(concurrency, "client", "clients")

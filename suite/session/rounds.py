@@ -26,7 +26,7 @@ from suite.session.running_arm import RunningArm
 from suite.session.stopping import StoppedEarly
 from suite.session.turns import Turns
 from suite.session.warm_up import warm_up
-from suite.terminal.figures import number
+from suite.terminal.figures import number, times
 
 
 class Benchmark(Protocol):
@@ -366,5 +366,5 @@ def _in_words(played: WorkloadResult, asked: PlannedWorkload) -> str:
             shown.append(f"{label}{number(value, unit)}")
     faults = sum(len(round_.requests) - len(round_.ok) for round_ in played.rounds)
     if faults:
-        shown.append(f"{faults} requests failed")
+        shown.append(f"{times(faults, 'request', 'requests')} failed")
     return ", ".join(shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from suite.terminal.figures import times
 from suite.tuning.gains import Cells, Gain, gain
 
 LEVEL = 0.01
@@ -87,7 +88,7 @@ def sentences(found: Sequence[Range], words: dict[str, str]) -> Iterator[str]:
 
 
 def _clients(count: int) -> str:
-    return "1 client" if count == 1 else f"{count} clients"
+    return times(count, "client", "clients")
 
 
 def _range(gains: Sequence[float]) -> str:
