@@ -56,6 +56,7 @@ def test_only_arms_whose_steps_got_slower_are_profiled() -> None:
 def explained(tmp_path: Path, spare: bool = True, stopped: str | None = None) -> dict[str, list[str]]:
     asked = SimpleNamespace(
         suite=None,
+        passing=lambda line: None,
         extra_flags={"x": 1},
         directory=tmp_path,
         stopping=Stopping(),
