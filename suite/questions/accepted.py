@@ -1,4 +1,4 @@
-"""How many tokens a step yields, from whoever can tell: the answers, /generate, the counter, or a mean of the server's."""
+"""How many tokens each step yields, from whoever can tell: the answers, /generate, the counter, or a mean of the server's."""
 
 from __future__ import annotations
 

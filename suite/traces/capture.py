@@ -21,7 +21,7 @@ from suite.traces.torch_trace import PACKED_BYTES, Span, read
 CONTENT, PROMPT_CHARS = "code", 400
 """What is asked: the same prompts of both builds, short enough for any context."""
 MOST_TOKENS_A_STEP = 8
-"""Answers are made so long that even a server that verifies this many tokens a step takes all steps."""
+"""Answers are made so long that even a server that verifies this many tokens per step takes all steps."""
 TOLERATED_WAIT_S = 120.0
 """For the file after the last step: SGLang writes it while it serves nothing else."""
 LOOK_EVERY_S = 0.5

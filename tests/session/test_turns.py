@@ -63,14 +63,19 @@ class Server:
         self.machine.costs(self)
 
 
-def played(machine: Machine, levels: tuple[float, float], rounds: int, *, other_first: bool) -> list[Server]:
-    mine, other = (Server(machine, level) for level in levels)
-    turns = Turns(mine, other, other_first=other_first)
+def play(turns: Turns, mine: Server, rounds: int) -> None:
+    """As an item plays its rounds."""
     turns.uncounted()
     for number in range(rounds):
         turns.before(number)
         mine.play()
         turns.after(number)
+
+
+def played(machine: Machine, levels: tuple[float, float], rounds: int, *, other_first: bool) -> list[Server]:
+    mine, other = (Server(machine, level) for level in levels)
+    turns = Turns(mine, other, other_first=other_first)
+    play(turns, mine, rounds)
     return [mine, other]
 
 
@@ -112,11 +117,7 @@ def test_the_order_is_reversed_in_every_round(rounds: int, other_first: bool) ->
     machine = Machine(0, 0, 0, 0)
     mine, other = Noting(machine, 0), Noting(machine, 0)
     turns = Turns(mine, other, other_first=other_first)
-    turns.uncounted()
-    for number in range(rounds):
-        turns.before(number)
-        mine.play()
-        turns.after(number)
+    play(turns, mine, rounds)
     one, two = ("other", "mine") if other_first else ("mine", "other")
     reversed_, straight = [two, one], [one, two]
     assert order == [name for n in range(rounds + 1) for name in (straight if n % 2 else reversed_)]
@@ -126,10 +127,6 @@ def test_alone_a_server_plays_what_counts_and_nothing_else() -> None:
     machine = Machine(0, 0, 1.0, 0)
     alone = Server(machine, 0.5)
     turns = Turns(alone)
-    turns.uncounted()
-    for number in range(3):
-        turns.before(number)
-        alone.play()
-        turns.after(number)
+    play(turns, alone, 3)
     assert machine.turns == 3
     assert alone.kept == [1.5, 0.5, 0.5]

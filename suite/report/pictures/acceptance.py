@@ -36,7 +36,7 @@ def acceptance(
             _positions(grid[0, 0], positions)
         if lengths:
             _lengths(grid[-1, 0], sorted(lengths, key=lambda v: v.key), against)
-        said = "; ".join(f"{words.asked(v.question)}: {v.value:.3g} tokens a step" for v in lengths)
+        said = "; ".join(f"{words.asked(v.question)}: {v.value:.3g} tokens per step" for v in lengths)
         return finished(
             figure, "acceptance", "What of the drafts is accepted", said or "acceptance by position"
         )
