@@ -12,7 +12,7 @@ from typing import Any
 
 from suite import config, metrics
 from suite.cli import shared
-from suite.cli.load_arguments import key_of
+from suite.cli.load_arguments import above_0, key_of
 from suite.load import Endpoint, LoadError, LoadShape, Round, Sampling, cache, play
 from suite.servers import launcher_for
 from suite.sglang import server as server_probe
@@ -46,23 +46,23 @@ def add_parser(subparsers: shared.Subparsers) -> None:
     add("--format", choices=tuple(FORMATS), help="format of the file (default: recognized by its first line)")
     add(
         "--pace",
-        type=_above_0,
+        type=above_0,
         default=1.0,
         metavar="X",
         help="play X times as fast as recorded (default: 1)",
     )
     add(
         "--rate",
-        type=_above_0,
+        type=above_0,
         metavar="PER_S",
         help="scale to this many requests per second; required if the file has no times",
     )
     add("--requests", type=int, metavar="N", help="the first N requests only")
-    add("--seconds", type=_above_0, metavar="S", help="the first S seconds of the trace only")
+    add("--seconds", type=above_0, metavar="S", help="the first S seconds of the trace only")
     add("--output-tokens", type=int, metavar="N", help="output tokens per answer, instead of the trace's")
-    add("--ttft", type=_above_0, metavar="S", help="limit on TTFT, in seconds")
-    add("--tpot", type=_above_0, metavar="S", help="limit on TPOT, in seconds")
-    add("--e2e", type=_above_0, metavar="S", help="limit on the whole request, in seconds")
+    add("--ttft", type=above_0, metavar="S", help="limit on TTFT, in seconds")
+    add("--tpot", type=above_0, metavar="S", help="limit on TPOT, in seconds")
+    add("--e2e", type=above_0, metavar="S", help="limit on the whole request, in seconds")
     add(
         "--share",
         type=_share,
@@ -78,13 +78,6 @@ def add_parser(subparsers: shared.Subparsers) -> None:
     add("--json", type=Path, metavar="FILE", help="write the figures to this file")
     shared.add_paths(parser, "--suite-config")
     parser.set_defaults(func=run)
-
-
-def _above_0(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
-    return value
 
 
 def _share(text: str) -> float:
